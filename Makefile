@@ -47,7 +47,7 @@ $(GPU_READY): requirements.lock
 		$(if $(WHEELS),--no-index --find-links $(WHEELS)) $(GPU_PACKAGES)
 	@touch $@
 
-faults: $(READY) ## every planted fault, some fifteen minutes, most as root; writes docs/reliability.md
+faults: $(READY) ## every planted fault, some fifteen minutes, most as root; writes results/reliability.md
 	@python -m tests.faults
 
 TABLES := results/tables/demo

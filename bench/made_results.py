@@ -14,9 +14,9 @@ from typing import Any
 
 from scripts.common import plugins
 from scripts.common.files import write_json
-from scripts.common.rounds import Speeds, compare
 from scripts.common.sample import audio
 from scripts.common.statistics import Comparison
+from scripts.decide.rounds import Speeds, compare
 from scripts.machine.folders import location_of
 from scripts.measure.runner import Runner
 from scripts.plan.experiment import Plan

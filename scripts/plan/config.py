@@ -148,7 +148,7 @@ def _check_typed(overrides: Mapping[str, Any]) -> None:
             except yaml.YAMLError as error:
                 raise UserError(
                     f"config: {key}: found {value!r}: {getattr(error, 'problem', None) or error}; allowed is YAML, in "
-                    "which braces, brackets and quotes pair. Mend it."
+                    "which braces, brackets and quotes pair. Correct it."
                 ) from None
 
 
@@ -353,8 +353,8 @@ def loader_of(entry: Mapping[str, Any]) -> Any:
     if not isinstance(getattr(module, "SNIPPET", None), str):
         raise UserError(
             f"name: scripts/loaders/{name}.py: SNIPPET: found {getattr(module, 'SNIPPET', 'nothing')}, expected is the "
-            "text of a program, which the report offers for its results. Write one (docs/extending.md); a loader in a "
-            f"file of your own, {{name: {name}, file: PATH}}, needs none (docs/own_loader.md)."
+            "text of a program, for the report to show. Write one (docs/extending.md). A loader in a file of your own, "
+            f"{{name: {name}, file: PATH}}, needs none (docs/own_loader.md)."
         )
     return module
 
@@ -438,7 +438,7 @@ def _check_tiers(storage: Mapping[str, Any]) -> None:
         if place in seen:
             key = next((f".{option}" for option in kind.OPTIONS if option in tier), "")
             raise UserError(
-                f"config: storage.{name}{key}: found {place}, which is also that of {seen[place]}; allowed is "
+                f"config: storage.{name}{key}: found {place}, which tier {seen[place]} has too; allowed is "
                 "a place of its own for each tier. Change one of them."
             )
         seen[place] = name
@@ -472,8 +472,8 @@ def _check_ladder(config: Mapping[str, Any]) -> None:
     for number, entry in enumerate(entries):
         if not entry.get("task", config["sweep"]["task"]) and entry["name"] not in in_ladder:
             raise UserError(
-                f"config: loaders[{number}]: found {entry['name']!r}, which has no task and no step of the ladder, so "
-                "that nothing of it would be measured. Give sweep.task a task, such as read, or remove the loader."
+                f"config: loaders[{number}]: found {entry['name']!r}, which has no task and no step of the ladder: "
+                "nothing would be measured. Give sweep.task a task, such as read, or remove the loader."
             )
 
 

@@ -78,6 +78,7 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     session = 60.0 * sum(_session_minutes(plan, group, left, epoch_bytes) for group in plan.groups)
     tensors = [] if loaders else [one for one in plan.tensors if not (plan.project / one.path).exists()]
     copies, profiles = _to_prepare(plan, {result.format for result in runs})
+    copies += sum(plan.sessions_left(result) - 1 for result in {(one.tier, one.format): one for one in left}.values())
     seconds += session + len(tensors) * TENSORS_SECONDS + copies * epoch_bytes / COPY_BYTES_PER_SECOND
     seconds += (0 if loaders else profiles) * PROFILE_MEASUREMENTS * plan.config["measure"]["profile_seconds"]
     hours = _download_hours(plan)
@@ -85,20 +86,23 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
 
 
 def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_bytes: int) -> float:
-    """Return the minutes that the session of a group takes for what is left of it, its least rounds in any case."""
+    """Return the minutes that the sessions of a group take for what is left of it, of each its least rounds in any
+    case.
+    """
     measure = plan.config["measure"]
     every = [result for result in plan.results if result.group == group and not result.if_leads]
     found = [result for result in left if result.group == group]
     cold = [_run_seconds(plan, one, epoch_bytes) for one in plan.results if one.group == group and one.if_leads]
     cold = sum(sorted(cold)[-COLD_LEADERS:]) if found else 0.0
+    sessions = max(map(plan.sessions_left, found), default=0)
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
         times = {result.id: 1 if result.task in TRAINING else LEAST_ROUNDS for result in found}
         rounds = cold + sum(times[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found)
-        return max(least, rounds / 60, measure["minutes"] * len(found) / len(every))
+        return sessions * max(least, rounds / 60, measure["minutes"] * len(found) / len(every))
     repeats = {result.id: measure["train_repeats" if result.task in TRAINING else "repeats"] for result in found}
     warm = sum(repeats[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found)
-    return (warm + COLD_RUNS * cold) / 60
+    return sessions * (warm + COLD_RUNS * cold) / 60
 
 
 def _run_seconds(plan: Plan, result: Result, epoch_bytes: int) -> float:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from scripts.common.errors import reading
 from scripts.common.files import read_json
 from scripts.common.vocabulary import UNSUITED
+from scripts.decide.utilisation import with_step_au
 from scripts.tables import bounds as bounds_of
 from scripts.tables import ranking
 from scripts.tables.columns import COLUMNS
 from scripts.tables.records import control_runs, lean, planned_runs, setting_columns, shared, tried
-from scripts.tables.step_au import with_step_au
 
 Record = dict[str, Any]
 

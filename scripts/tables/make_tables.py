@@ -19,11 +19,12 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.facts import kept, shown_by_group
 from scripts.common.files import whole_directory, write_json
 from scripts.common.plan_file import read_plan
+from scripts.decide.verdict import verdict
 from scripts.tables import bottlenecks, break_even, drift, ladder, latency, ranking, spans, stationary, training
 from scripts.tables import bounds as bounds_of
 from scripts.tables import tensors as tensors_table
 from scripts.tables.chain import chain, optional, skipped_row
-from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, result_key, taken, write_table
+from scripts.tables.columns import COLUMNS, DOCUMENTS, RECORDS, read_tables, result_key, taken, write_table
 from scripts.tables.groups import grouped
 from scripts.tables.records import read_record, tried
 
@@ -88,6 +89,7 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
     write_json(folder / "dataset.json", _dataset(plan, root))
     write_json(folder / "host.json", _host(records))
     write_json(folder / "declared.json", {result_key(row): row["declared"] for row in made.ranking})
+    write_json(folder / "verdict.json", verdict(read_tables(folder, [one for one in DOCUMENTS if one != "verdict"])))
 
 
 def _check_out(out: Path) -> None:
@@ -143,7 +145,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
     `sessions` are those that the tables show, `kept` what else was measured once: nothing deletes that.
     """
-    shown = list(dict.fromkeys(shown_by_group(plan, root).values()))
+    shown = list(dict.fromkeys(one for sessions in shown_by_group(plan, root).values() for one in sessions))
     reasons: Counter[str] = Counter()
     rejected = Path(root, "results", "corpus", plan["dataset"], "rejected.csv")
     if rejected.is_file():
@@ -157,6 +159,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "rejected_kinds": len(reasons),
         "config": {**plan["config"], "datasets": {plan["dataset"]: plan["config"]["datasets"][plan["dataset"]]}},
         "given": plan["given"],
+        "call_options": plan.get("call_options", []),
         "measure": plan["config"].get("measure"),
         "report": plan["config"].get("report"),
         "presets": plan["presets"],

@@ -10,6 +10,7 @@ import pytest
 
 from scripts.common.counting import Name, Run
 from scripts.measure import race, run_session
+from tests.support.made_runs import step_trials
 
 
 class Played:
@@ -108,7 +109,7 @@ def test_what_is_far_behind_leaves_early_what_is_behind_later_and_what_leads_sta
 
 @pytest.mark.parametrize("slow", [1.0, 30.0])  # seconds of a run of what left
 def test_those_that_left_come_back_together_within_their_share_of_the_time(slow):
-    speeds = {"fast": 1000.0, "near": 990.0, "far": 100.0, "farther": 50.0}
+    speeds = {"fast": 1000.0, "near": 990.0, "far": 10.0, "farther": 5.0}
     played = Played(speeds, seconds=2000.0, noise=0.3, seconds_of=lambda one: slow if "far" in one else 1.0)
     later = [(one, round_number) for one, round_number, _ in played.accepted if round_number > race.LEAST_ROUNDS]
     back = [{round_number for one, round_number in later if one == name} for name in ("far", "farther")]
@@ -263,44 +264,64 @@ def test_of_a_loader_on_two_tiers_one_is_explained():
     assert found == ["a@disk"], "the cheaper one"
 
 
-def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses():
-    settings = {"batch_size": 32, "prefetch": 2, "device": "cpu"}
-    runs = {
-        name: SimpleNamespace(loader="any", tier="disk", location={}, settings={**settings, "workers": workers})
-        for name, workers in (("waits", 0), ("ahead", 2))
-    }
-    proof = {"declared": {"preloads": False, "lifetime": "lasting"}}
-    for step_ms, rate, first in ((20, 8000.0, "ahead"), (20, 80_000.0, "waits"), (None, 8000.0, "waits")):
-        bases = SimpleNamespace(proof=lambda _row: proof)
-        session = SimpleNamespace(results=runs, bases=bases, step_ms=step_ms, starving=set())
-        expense = {
-            name: (run_session.Session._starves(session, name, rate), run_session.Session._expense(session, name))
-            for name in runs
-        }
-        assert min(expense, key=expense.__getitem__) == first, (step_ms, rate)
+SETTINGS = {"batch_size": 32, "prefetch": 2, "device": "cpu"}
 
 
-def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too():
-    """Work after a wait is slower: AU may be 88 % where the rate says 94 %; the report names what feeds the step."""
-    runs = {
-        name: SimpleNamespace(
-            loader="any", settings={"batch_size": 32, "prefetch": 2, "workers": workers, "device": "cpu"}
-        )
-        for name, workers in (("waits", 0), ("ahead", 2))
-    }
-    tried = []
-    session = SimpleNamespace(results=runs, step_ms=20, starving=set(), explains=True)
+def tried(path, **settings):
+    """A result that its path names: loader, tier and slug."""
+    loader, tier, slug = path.split("/")
+    known = {"loader": loader, "tier": tier, "slug": slug, "task": "read", "cache": "warm", "step_ms": 0, **LOCAL}
+    return SimpleNamespace(**known, settings={**SETTINGS, **settings})
+
+
+def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses(tmp_path):
+    """AU by trials with steps, of which those on another tier count too; what was not tried is not said to starve."""
+    runs = {f"{one}/{tier}/w": tried(f"{one}/{tier}/w") for one in ("waits", "ahead") for tier in ("disk", "ram")}
+    steps = {"waits": step_trials(0.4, 3.0), "ahead": step_trials(4.0, 1.0)}
+
+    class Facts:
+        def trials(self, path, _kind):
+            return tmp_path if path.endswith("/disk/w") else None
+
+        def record(self, path, _file):
+            return {"steps": steps.get(path.partition("/")[0])}
+
+    session = SimpleNamespace(results=runs, step_ms=20, facts=Facts())
     starves = partial(run_session.Session._starves, session)
+    assert [starves(path, 8000.0) for path in runs] == [True, True, False, False], "20 of 23 ms, and of 21"
+    assert starves("ahead/disk/w", 1000.0) is False and starves("ahead/ram/w", 1000.0) is False, "the check was tried"
+    session.step_ms = 21
+    assert starves("ahead/disk/w", 1000.0) is True, "32 ms a batch"
+    session.step_ms = None
+    assert not any(starves(path, 8000.0) for path in runs)
+    steps.clear()
+    session.step_ms = 20
+    assert not any(starves(path, 8000.0) for path in runs)
 
-    def search(_runner, result, _leads, _rate):
-        tried.append(result)
-        if result == "waits":  # its trial has 87.6 %
-            session.starving.add(run_session._waits(runs[result]))
 
-    session._search = search
-    session._candidates = lambda _race: [min(runs, key=lambda one: (starves(one, 25_000.0), one == "ahead"))]
-    race = SimpleNamespace(leaders=lambda: [], speeds=lambda: [{one: {0: 25_000.0} for one in runs}])
-    assert run_session.Session._explained(session, None, race) == ["waits", "ahead"] == tried
+@pytest.mark.parametrize(("minutes", "tries"), [("none", 6), (5, 6), (0.1, 4)])
+def test_steps_are_tried_with_all_loaders_before_what_leads_is_explained(monkeypatch, minutes, tries):
+    """Each one's fastest settings on its fastest tier, and with fewer workers; the time for that is limited."""
+    speeds = {"a/ram/w2": 9.0, "a/disk/w2": 8.0, "a/ram/w0": 5.0, "a/ram/w4": 4.0, "b/ram/w0": 7.0}
+    speeds |= {"b/ram/w2": 6.0, "now/ram/w2": 2.0, "now/ram/w0": 1.0, "c/ram/w2": 3.0, "train/ram/w0": 99.0}
+    runs = {path: tried(path, workers=int(path[-1])) for path in speeds}
+    runs["train/ram/w0"].task = "train"
+    made, clock = [], iter(range(0, 1000, 7))
+    monkeypatch.setattr(run_session.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(run_session, "middles", lambda _race: speeds)
+    session = run_session.Session.__new__(run_session.Session)
+    session.__dict__ |= {"results": runs, "now": "now", "measure": {"minutes": minutes, "steps": "all"}}
+    session.__dict__ |= {"_steps_of": lambda path, batch_ms: (path, batch_ms), "_trials": lambda path: path}
+    session.__dict__ |= {"_candidates": lambda _race: ["b/ram/w0"]}
+    session.measure |= {"bottlenecks": "candidates", "timeline": "none"}
+    session._explain = lambda _runner, asked, kind: made.append((kind, asked))
+    assert session._explained(None, None) == ["b/ram/w0"]
+    order = ["now/ram/w2", "now/ram/w0", "a/ram/w2", "b/ram/w0", "a/ram/w0", "c/ram/w2"]
+    expected = [("steps-", (path, 32000 / speeds[path])) for path in order[:tries]]
+    assert made == [*expected, ("trials-", "b/ram/w0")]
+    made.clear()
+    session.measure["steps"] = session.measure["bottlenecks"] = "none"
+    assert session._explained(None, None) == ["b/ram/w0"] and made == []
 
 
 def test_of_trainings_nothing_is_explained():
@@ -329,7 +350,7 @@ def left_after(rounds, speeds, named):
 
 
 def test_over_two_tiers_more_leaves_sooner_and_a_loader_leaves_with_both():
-    speeds = {"first": 100.0, "second": 98.0, **{f"behind_{number}": 36.0 for number in range(8)}}
+    speeds = {"first": 100.0, "second": 98.0, **{f"behind_{number}": 22.0 for number in range(8)}}
     alone, over = left_after(3, speeds, named=False), left_after(3, speeds, named=True)
     assert len(over) > len(alone)
     assert {path for path in over if path.endswith(("first", "second"))} == set()

@@ -4,7 +4,7 @@ import pytest
 
 from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import read_plan
-from scripts.report.verdicts import verdicts
+from scripts.report.texts import bound_text
 from scripts.tables import bounds, ranking
 from tests.support.made_runs import Made, explained, fio_read, make_results, record_path, tables_from, tables_of
 
@@ -90,10 +90,10 @@ def test_a_training_is_bound_by_its_steps(tmp_path):
 
 
 def test_above_a_hundred_percent_a_result_is_at_its_bound(tmp_path):
-    for speed, word in ((950.0, "95 %"), (1090.0, "at the bound"), (1400.0, "above the bound")):
+    for speed, word in ((950.0, ""), (1090.0, "at the bound"), (1400.0, "above the bound")):
         made = [Made("a", "ram", [speed] * 2), Made("b", "ram", [10.0] * 2)]
         tables = tables_of(tmp_path / str(speed), made, bounds={("cpu", 32): [900.0, 1000.0, 1300.0]})
-        assert f", {word}" in verdicts(tables)[0]["reason"]
+        assert bound_text(tables["best"][0]["percent_of_bound"]) == word
 
 
 def test_a_plain_loop_need_not_read_and_has_none(tmp_path):

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from scripts.common.vocabulary import TRAINING, ranks_of
-from scripts.report.verdict_texts import key  # noqa: F401  # what names a result, of the charts too
 from scripts.tables.columns import scenario_order, settings_text
 from scripts.tables.groups import first_of, grouped  # for the charts
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from scripts.decide.panel import key
 from scripts.report.charts import _print as paper
 from scripts.report.charts._common import (
     DARK,
@@ -16,7 +17,6 @@ from scripts.report.charts._common import (
     Tables,
     about,
     grouped,
-    key,
     tiers_of,
 )
 from scripts.tables.columns import number_text, scenario_order
