@@ -30,7 +30,7 @@ TRIALS, STEPS = "trials-", "steps-"
 # Keys of a record that one result.json holds for all rounds of a result in a session, where they are the same.
 SAME = ("record", "dataset", "loader", "tier", "format", "split", "location", "task", "cache", "step_ms", "slug")
 SAME += ("settings", "threads", "items", "item_bytes", "declared", "proof", "emulated", "protocol", "host", "versions")
-SAME += ("commit", "mode", "started_by")
+SAME += ("commit", "mode", "started_by", "order", "lifetime")
 
 
 def sessions_folder(root: Path, dataset: str) -> Path:
@@ -146,6 +146,12 @@ class Session:
 def wrong_data(record: Mapping[str, Any]) -> bool:
     """Return whether a run failed since it delivered something else than what was proven."""
     return record["status"] == "failed" and bool((record["verification"] or {}).get("problems"))
+
+
+def not_leading(row: Mapping[str, Any], session: Session) -> bool:
+    """Return whether a session that ended left a result out, since the one that it depends on does not lead."""
+    needed = row.get("if_leads")
+    return bool(needed and session.state["ended"] and session.rounds(needed)) and not session.rounds(row["id"])
 
 
 def trials_name(before: Path | None, kind: str = TRIALS) -> str:

@@ -154,6 +154,12 @@ def check_loader(module: ModuleType, file: str) -> None:
     _check_several(file, "SETTINGS", module.SETTINGS, SETTINGS)
     _check_several(file, "STAGES", getattr(module, "STAGES", ()), STAGES)
     _check_several(file, "READS", getattr(module, "READS", (PATH,)), None)
+    found = getattr(module, "GUIDE_WORKERS", None)
+    if found is not None and (type(found) is not int or found < 1):
+        raise UserError(
+            f"{file}: GUIDE_WORKERS: found {found!r}, allowed is a whole number of at least 1. Write the number of "
+            "workers that the loader's guide names, or remove the line: then it is the number of cores."
+        )
     found = getattr(module, "LIFETIME", "next")
     if not callable(found):
         _check_one(f"{file}: LIFETIME", found, list(LIFETIMES), None)

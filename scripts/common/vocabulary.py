@@ -70,9 +70,10 @@ OBJECTS = "objects"  # the kind of a tier of object storage, in tiers.csv
 COLD = ("cold", "limited")  # caches whose epochs read from the device
 SCENARIO_KEYS = ("task", "cache", "step_ms")  # with the device what a scenario is, within which alone results compare
 
+NEXT, LASTING = "next", "lasting"
 LIFETIMES = {  # of a batch
-    "next": Term("until the next", about="a batch is valid until you ask for the next one"),
-    "lasting": Term("lasting", about="a batch is valid as long as it is kept"),
+    NEXT: Term("till next", about="a batch is valid until you ask for the next one"),
+    LASTING: Term("lasting", about="a batch is valid as long as it is kept"),
 }
 EXACT = "exact"
 SHARING = {  # what the ranks of a loader deliver of an epoch, together; see scripts/measure/across.py
@@ -83,7 +84,14 @@ SHARING = {  # what the ranks of a loader deliver of an epoch, together; see scr
 SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
 RESULT_SETTINGS = ("device", "batch_size", *SETTINGS, "world")  # columns of their own; others go into `options`
 
-RANDOM = "random"  # the order of a loader whose epoch is a permutation of all items
+RANDOM, LOCAL, REPEATED, SEQUENTIAL, UNKNOWN = "random", "local", "repeated", "sequential", "unknown"
+ORDERS = {  # of a loader, as measured (measure/order.py)
+    RANDOM: Term("random", about="no items come together more often than by chance"),
+    LOCAL: Term("local", about="items that are near each other in the data set come together"),
+    REPEATED: Term("repeated", about="items come together that came together in an epoch before"),
+    SEQUENTIAL: Term("sequential", about="most items come in the order of the data set"),
+    UNKNOWN: Term("unknown", about="fewer than 100 items or two epochs were seen"),
+}
 RAM = r"tmpfs|ramfs|devtmpfs|hugetlbfs"  # file systems whose files are in memory
 STAGES = ("read", "transfer")  # what every loader on torch's DataLoader can leave out
 PARTS = {  # of a batch's time
@@ -144,7 +152,7 @@ BOUNDS = {
 }
 OPERATIONS = ("create", "copy", "one", "many", "send")  # of tensors, in this order
 NOT_TRIED, VERIFICATION, UNSUITED, ERROR = "not-tried", "verification", "skipped-unsuited", "error"
-NOT_WARM = "not-warm"
+NOT_WARM, NOT_LEADING = "not-warm", "not-leading"
 REASONS = {  # why a run has no speed: `reason_code` of a record, beside the words in its `reason`
     NOT_TRIED: Term(
         "not tried",
@@ -152,6 +160,11 @@ REASONS = {  # why a run has no speed: `reason_code` of a record, beside the wor
         "an earlier run of the same call showed that your own file is broken",
     ),
     VERIFICATION: Term("verification", about="wrong data was delivered"),
+    NOT_LEADING: Term(
+        "not leading",
+        "not measured from a cold cache: it does not lead from a warm one",
+        "measure.cold is leaders; with all it is measured",
+    ),
     UNSUITED: Term("unsuited", about="this machine, or these settings, cannot run it"),
     NOT_WARM: Term("not warm", about="its bytes came from a device, where they were to be in memory"),
     ERROR: Term("error", about="an exception ended it"),

@@ -27,7 +27,8 @@ def _of_the_data(tables: Tables, row: Row) -> Iterator[tuple[str, dict[str, Any]
     elif holds_everything(tables, row):
         yield "in_memory", {"tier": row["tier"], "bytes": size}
     if not in_random_order(row):
-        yield "order", {"declared": row["declared"]["order"]}
+        measured = {name: row[f"order_{name}"] for name in ("neighbours_percent", "repeated_percent")}
+        yield "order", {"order": row["order_measured"] or row["declared"]["order"], **measured}
     if row["emulated"]:
         yield "emulated", {"tier": row["tier"]}
     if row["task"] == "iterate":
@@ -48,6 +49,8 @@ def _of_the_runs(tables: Tables, row: Row) -> Iterator[tuple[str, dict[str, Any]
         yield "disturbed", {"runs": row["disturbed"], "of": row["runs"]}
     if row["left_out"]:
         yield "left_out", {"runs": row["left_out"]}
+    if row["works_outside"]:
+        yield "works_outside", {}
     if row["reason"]:
         yield "partly", {"reason": row["reason"]}
     more = (row["warnings"] or 0) - (row["disturbed"] or 0)

@@ -37,10 +37,15 @@ def expense(tables: Tables, row: Row) -> tuple[Any, ...]:
     return (
         in_memory(tables, row["tier"]) + bool(row["declared"]["preloads"]),
         row["batch_lifetime"] != "lasting",
-        row["workers"] or 0,
+        at_work(row),
         row["cpu_seconds_per_1000_items"] or inf,
         row["pss_peak_bytes"] or inf,
     )
+
+
+def at_work(row: Row) -> int:
+    """Return how many processes and threads work for a loader: its workers, or the threads that were seen to."""
+    return max(row["workers"] or 0, row["loader_threads"] or 0)
 
 
 def goals(tables: Tables, device: str, keeping: Rows) -> list[Goal]:
@@ -109,7 +114,7 @@ def _simplest(tables: Tables, device: str, keeping: Rows) -> Goal:
         return _none("simplest", "no_step" if asked(tables, "step_ms") is None else "none_keeps_up")
     ordered = [*first_of(keeping, "loader", "tier").values()]
     same = [row for row in ordered[1:] if expense(tables, row)[:3] == expense(tables, ordered[0])[:3]]
-    return _goal("simplest", ordered[0], same, ordered[0]["workers"] or 0)
+    return _goal("simplest", ordered[0], same, at_work(ordered[0]))
 
 
 def _cheapest(tables: Tables, device: str) -> Goal:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from scripts.common import sample
 from scripts.common.counting import Name, Round
-from scripts.common.vocabulary import COLD, RAM, RANDOM
+from scripts.common.vocabulary import COLD, RAM, RANDOM, UNKNOWN
 from scripts.tables.columns import scenario_order, scenarios
 
 if TYPE_CHECKING:
@@ -90,8 +90,9 @@ def holds_everything(tables: Tables, row: Row) -> bool:
 
 
 def in_random_order(row: Row) -> bool:
-    """Return whether the loader's epochs were permutations of all items, as far as was measured."""
-    return row["declared"]["order"] == RANDOM
+    """Return whether a loader's order is random, as it was measured; as declared where too little was seen."""
+    measured = row["order_measured"] or UNKNOWN
+    return measured == RANDOM or (measured == UNKNOWN and row["declared"]["order"] == RANDOM)
 
 
 def had_now(tables: Tables, row: Row) -> Row | None:

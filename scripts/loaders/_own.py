@@ -16,15 +16,17 @@ from scripts.common import isolated, plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
-from scripts.common.vocabulary import EXACT, SETTINGS, STAGES, simplify
+from scripts.common.vocabulary import EXACT, NEXT, RANDOM, SETTINGS, STAGES, simplify
 
 DEFAULTS = {
     "ENV": isolated.DEFAULT,
     "REQUIRES": ("torch",),
     "SETTINGS": SETTINGS,
+    "GUIDE_WORKERS": None,
     "OPTIONS": {},
     "STAGES": (),
-    "LIFETIME": "next",
+    "LIFETIME": NEXT,
+    "ORDER": RANDOM,
     "READS": (PATH,),
     "SHARING": EXACT,
     "PIXEL_LIMIT": 0,

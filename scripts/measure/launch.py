@@ -160,6 +160,8 @@ def _done(job: Job, watch: Sampler, server: "Server | None", minutes: float | No
     except ServerGoneError as gone:
         lack = f"; the kernel has killed for lack of memory{HINTS[signal.SIGKILL]}"
         return Ended(None, Cause.NO_SERVER, f"{gone}{lack if out_of_memory_kills() > kills else ''}")
+    finally:
+        watch.end_left()
     return _ended(status, kills)
 
 

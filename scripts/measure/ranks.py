@@ -207,7 +207,8 @@ def joined(
             record["checksums_hash"] = checksums.hash_of(kept)
         return record
     if result.proof:
-        record["proof"] = facts.relied_on(vars(result), read_json(Path(result.proof)))
+        proof = read_json(Path(result.proof))
+        record |= {"proof": facts.relied_on(vars(result), proof), "order": proof["order"]}
     return {**record, **_speeds(records, record)}
 
 

@@ -20,18 +20,19 @@ from scripts.common.counting import DISTURBED_PERCENT
 from scripts.common.errors import advice
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
-from scripts.common.vocabulary import NOT_WARM, SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
+from scripts.common.vocabulary import LASTING, NEXT, NOT_WARM, RANDOM, SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
 from scripts.loaders._own_epochs import users_line
 from scripts.machine import control_groups, device_prefetch, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
-from scripts.measure import ceiling, changed, checksums, protocol, spans, tasks
+from scripts.measure import ceiling, changed, checksums, order, protocol, spans, tasks
 from scripts.measure.bottleneck_trials import Explanation
+from scripts.measure.declared import not_as_declared
 from scripts.measure.launch import out_of_memory_kills
 from scripts.measure.protocol import Epoch, Times, rate, utilisation
 from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
-from scripts.measure.sink import MEANS, Sink
+from scripts.measure.sink import MEANS, Holding, Sink
 from scripts.measure.step import Stepped, Tried, following, trials, tried, wait
 from scripts.measure.verify import Verifier
 from scripts.measure.window import EMPTY, NOTICED_BYTES_PER_SECOND, Known, buffered_batches, timed
@@ -50,6 +51,7 @@ OPENED_AGAIN = "the loader cannot be opened again, or left within an epoch"
 WRONG_STAGES = "one of the loader's STAGES does not deliver what its contract says"
 CLOCK = time.perf_counter
 STEP_TRIES = 2  # of the trials with steps, where others take much of the machine
+SECOND_EPOCH_SHARE = 0.5  # of what the verify epoch took: for so long a proof goes on with the second one
 START_GAPS = 7  # between batches, beside which a proof sees what an epoch start takes
 LEAST_PROOF_SHARE = 0.02  # of an epoch: what a start takes that only a proof has seen is then told
 ENOUGH_ROOM = 1 << 50  # bytes: no limit
@@ -141,6 +143,7 @@ class _Run:
         self.groups = tuple(control_groups.joined)
         self.moments: dict[str, host.Moment] = {}
         self.cold = ColdCache(request.location.held_in, lambda: host.look(self.clock).read_bytes)
+        self.consuming = threads_here()  # before the loader is opened
         self.readings: list[dict[str, Any]] = []  # of memory, right after the timed epochs
         self.stack = contextlib.ExitStack()  # of the watch over memory, until the timed epochs begin
         self.problem: str | None = None  # why the number is not one of these conditions
@@ -166,44 +169,71 @@ class _Run:
         return {"ok": not self.different, **counts, "problems": self.different}
 
     def proven(self) -> Times:
-        """Let the verifier see an epoch, then how the next one begins, of a rank all of it; keep the checksums."""
-        times, sink = Times(), self._reading(Sink(self.request.device))
+        """Let the verifier see an epoch, then how the next ones begin, of a rank all of one; keep the checksums.
+
+        Note what was measured on the way: the order, what an epoch start takes, and how long a batch lasts.
+        """
+        times, holding = Times(), Holding(self._reading(Sink(self.request.device)))
+        lasting = self.record["lifetime"] == LASTING
+        sink = holding if lasting else holding.sink
         with protocol.verified(self._opened, self.verifier, sink, times, self.clock) as epoch:
+            orders = list(self.verifier.orders)
             if self.verifier.ok and self.wanted.rank:
                 self.verifier.check_epoch(1, [sink.consume(batch) for batch in epoch(1)])
+                orders = self.verifier.orders
             elif self.verifier.ok:
-                self.record["epoch_start_seconds"] = self._second_epoch(epoch(1), sink)
+                orders += self._later_epochs(epoch, sink, times.verify_seconds)
+            if self.verifier.ok and lasting and holding.changed():
+                self.record["lifetime"] = NEXT
+            holding.held.clear()
+        self.record["order"] = order.measured(orders, self.verifier.items, self.request.batch_size)
+        self.record["warnings"] = not_as_declared(self.record)
         if self.verifier.ok and self.wanted.checksums:
             checksums.save(self.wanted.checksums, self.verifier.sums)
         return times
 
-    def _second_epoch(self, batches: Iterator[protocol.Batch], sink: Sink) -> float:
-        """Return what an epoch start costs beyond a batch, in seconds; 0 where epochs are of a single batch.
+    def _later_epochs(self, epoch: Epoch, sink: protocol.Sink, verify_seconds: float) -> list[list[int]]:
+        """Return the orders of the second epoch and, where that came to its end, of the beginning of the third.
 
-        It must have an order of its own, and goes on to its end for as long as it has not.
+        The second one is left where it takes longer than a part of the first, and on storage that sends each byte.
         """
-        order: list[int] = []
-        stamps, stream = [self.clock()], iter(batches)
+        within = SECOND_EPOCH_SHARE * verify_seconds if self.request.location.path else 0.0
+        second, ended, cost = self._beginning(1, epoch(1), sink, within)
+        self.record["epoch_start_seconds"] = cost
+        return [second, self._beginning(2, epoch(2), sink)[0]] if ended and self.verifier.ok else [second]
+
+    def _beginning(
+        self, number: int, batches: Iterator[protocol.Batch], sink: protocol.Sink, within: float = 0.0
+    ) -> tuple[list[int], bool, float]:
+        """Return how an epoch begins: its items, whether it came to its end, what its start costs beyond a batch (s).
+
+        It must have an order of its own, and goes on to its end for as long as it has not, or it is `within` so many
+        seconds. A start costs 0 where epochs are of a single batch.
+        """
+        items: list[int] = []
+        stamps, stream, ended = [self.clock()], iter(batches), True
         for batch in stream:
             self.reached()
             stamps.append(self.clock())
-            order += sink.consume(batch).item.tolist()
-            enough = len(stamps) > 1 + START_GAPS and len(order) >= checksums.LEAST_SHUFFLED
-            if enough and not self.verifier.order_like(order):
+            items += sink.consume(batch).item.tolist()
+            enough = len(stamps) > 1 + START_GAPS and len(items) >= order.LEAST_ITEMS
+            if enough and stamps[-1] - stamps[0] >= within and not self.verifier.order_like(items):
+                ended = False
                 break
         if hasattr(stream, "close"):
             stream.close()
-        if not order:
-            raise RuntimeError(EMPTY.format(1))
-        self.verifier.check_order(order, " in epoch 1")
+        if not items:
+            raise RuntimeError(EMPTY.format(number))
+        self.verifier.check_order(items, f" in epoch {number}")
         first, *gaps = itertools.starmap(lambda earlier, later: later - earlier, itertools.pairwise(stamps))
-        return max(0.0, first - median(gaps)) if gaps else 0.0
+        return items, ended, max(0.0, first - median(gaps[:START_GAPS])) if gaps else 0.0
 
     def measure_window(self) -> Times:
         """Time a window of batches, and the in-memory ceiling right before and after it."""
         wanted, times, sink = self.wanted, Times(), self._sink()
         proven = checksums.load(wanted.checksums)
         before = ceiling.ceiling(self.request, wanted.pool, self.clock)
+        self.consuming = threads_here()
         start = self.clock()
 
         def first_batch() -> None:
@@ -221,8 +251,11 @@ class _Run:
         for whole, taken in window.checksums:
             self.different += checksums.check_against(proven, taken, whole, self.tolerance)
             self.delivered += sum(taken.sizes)
-        if not hasattr(self.module, "ORDER"):  # few shards come in the same order by chance
+        if self.record["declared"]["order"] == RANDOM:  # few shards come in the same order by chance
             self.different += checksums.same_orders(taken for whole, taken in window.checksums if whole)
+        delivered = [[item for sums in taken for item in sums.item.tolist()] for _, taken in window.checksums]
+        found = order.measured(delivered, proven.keys(), self.request.batch_size)
+        self.different += order.other_than_proven(self.record["order"], found)
         times.epochs = window.parts
         found = window.start_seconds()
         cost = wanted.start_seconds if found is None else found
@@ -401,8 +434,10 @@ class _Run:
         record, items = self.record, self.request.world * max(1, sum(epoch.items for epoch in times.epochs))
         record["before"], record["after"] = self.moments["before"].as_json(), self.moments["after"].as_json()
         record["resources"] = host.resources(**self.moments, items=items)
+        if self.request.world == 1:
+            record["resources"]["loader_threads"] = host.threads_at_work(**self.moments, beside=self.consuming)
         record["warnings"] = host.disturbance(**self.moments)
-        record["warnings"] += start_of_proof(record)
+        record["warnings"] += not_as_declared(record) + start_of_proof(record)
         record["warnings"] += first_epoch(record) if self.in_first_epoch else []
         record["sampled"] = self._sampled(times)
         if self.cache == "warm":
@@ -436,6 +471,11 @@ class _Run:
         parts = Explanation(self._opened, self._sink, self.clock, cold, lift)
         found = parts.speeds(self.module, self.request, bool(self.record["step_ms"]))
         self.record["bottleneck_trials"] = found if found["without"] else None
+
+
+def threads_here() -> frozenset[int]:
+    """Return the threads of this process."""
+    return frozenset(map(int, os.listdir("/proc/self/task")))
 
 
 def not_cold(problems: list[str], epochs: int) -> dict[str, str]:

@@ -17,7 +17,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
@@ -32,7 +32,7 @@ from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.plan_file import read_plan
 from scripts.common.serving import serving
-from scripts.common.vocabulary import COLD, TRAINING, ranks_of
+from scripts.common.vocabulary import COLD, LASTING, TRAINING, ranks_of
 from scripts.decide.choice import Compared
 from scripts.decide.sessions import Round
 from scripts.decide.utilisation import TARGET_AU_PERCENT, feeding
@@ -43,13 +43,18 @@ from scripts.measure.place_anew import place_anew
 from scripts.measure.race import Limits, Race, leading
 from scripts.measure.runner import Runner
 from scripts.plan.planned import Planned
-from scripts.plan.results import Result
+from scripts.plan.results import COLD_LEADERS, COLD_RUNS, Result
 
 BOUNDS = "bounds"  # the folder of a session's control runs
 LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `measure` that say how long a race is
 SEARCH_SHARE = 0.25  # of a session's time, for what explains its candidates
+COLD_SHARE = 0.15  # of it, for the leaders from a cold cache, where only these are measured so
 START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, third window goes on for an epoch start
 STEPS_SHARE, LEAST_STEPS_SECONDS = 0.35, 30.0  # of that time too, and at least, for trials with steps
+HOPELESS, SLOWEST_BATCH_MS = (
+    4.0,
+    2000.0,
+)  # times the own step that a batch takes, and at most: else not tried with steps
 SAME_BATCH = 1.25  # times that a batch took when steps were tried: within, they are not tried again
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
@@ -144,31 +149,52 @@ class Session:
         A session that was stopped or killed goes on with the time that it had left: what it has spent is noted after
         each run.
         """
-        made, spent = self.known([self.facts]), self.facts.state["spent"]
-        if self._complete(made):
+        made, spent, began = self.known([self.facts]), self.facts.state["spent"], time.monotonic()
+        if self._complete(self._race(runner, say, made)):
             return
 
         def noted(race: Race) -> None:
-            self.facts.say(asked=self.asked, ended="", spent=spent + race.seconds)
+            self.facts.say(asked=self.asked, ended="", spent=spent + time.monotonic() - began)
             say(race)
 
-        race = self._race(runner, noted, made, spent)
+        race = self._race(runner, noted, made, self.seconds(1 - self._after, spent))
         race.run()
+        later = self._race(
+            runner, noted, self.known([self.facts]), self.seconds(COLD_SHARE), self._cold_of_leaders(race)
+        )
+        later.run()
         self.facts.say(
             asked=self.asked,
             ended=race.ended,
-            spent=spent + race.seconds,
+            spent=spent + time.monotonic() - began,
             rounds=race.round_number,
             runs=self.facts.records,
-            made_again=self.facts.state.get("made_again", 0) + race.made_again,
+            made_again=self.facts.state.get("made_again", 0) + race.made_again + later.made_again,
             left_early=sorted(set(race.scenarios) - set(race.live)),
             finished=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
 
-    def _complete(self, made: Mapping[str, Any]) -> bool:
+    def _complete(self, race: Race) -> bool:
         """Return whether nothing is left to measure: it ended after as long as is asked for, and nothing failed."""
-        ended = self.facts.state["ended"] and self.facts.state["asked"] == self.asked
-        return bool(ended) and not self.again and made.keys() | self.failed == self.results.keys()
+        if not self.facts.state["ended"] or self.facts.state["asked"] != self.asked or self.again:
+            return False
+        return race.made.keys() | self.failed >= {*self._first, *self._cold_of_leaders(race)}
+
+    @property
+    def _first(self) -> list[str]:
+        """The results that are measured in any case; the others only where what they depend on leads."""
+        return [result for result, run in self.results.items() if run.if_leads not in self.results]
+
+    def _cold_of_leaders(self, race: Race) -> list[str]:
+        """Return the results from a cold cache that are measured: of the loaders that lead a warm race the fastest."""
+        cold = {run.if_leads: result for result, run in self.results.items() if run.if_leads}
+        middle, found = middles(race), []
+        for _, leaders in race.leaders():
+            fastest: dict[str, str] = {}
+            for path in sorted(leaders, key=middle.__getitem__, reverse=True):
+                fastest.setdefault(self.results[path].loader, path)
+            found += [cold[path] for path in fastest.values() if path in cold][:COLD_LEADERS]
+        return found
 
     def explained(self, runner: Runner, say: Any) -> dict[str, Any]:
         """Look for what explains the candidates of the runs that are there; return what the session's file holds.
@@ -177,20 +203,30 @@ class Session:
         """
         self.alike = [one for one in self.alike if one.finished] or [self.facts]
         self.facts = self.alike[-1]
-        every = self._race(runner, say, self.known(self.alike))
+        every = self._race(runner, say, self.known(self.alike), among=self.results)
         self.facts.say(candidates=self._explained(runner, every))
         return {"session": self.facts.folder.name, **self.facts.state}
 
-    def _race(self, runner: Runner, say: Any, made: Mapping[str, dict[int, Run]], spent: float = 0.0) -> Race:
-        """Return a race over all results that has the runs `made`, before it is run."""
+    def _race(
+        self,
+        runner: Runner,
+        say: Any,
+        made: Mapping[str, dict[int, Run]],
+        seconds: float | None = None,
+        among: Collection[str] | None = None,
+    ) -> Race:
+        """Return a race over the results `among`, or those measured in any case, with the runs `made`; not yet run."""
+        among = self._first if among is None else among
+        most = dict.fromkeys((one for one in among if one not in self._first), COLD_RUNS)
+        most |= {one: self.measure["train_repeats"] for one in among if self.results[one].task in TRAINING}
         return Race(
-            scenarios={result: scenario(self.results[result]) for result in sorted(self.results)},
+            scenarios={result: scenario(self.results[result]) for result in sorted(among)},
             measure=lambda result, round_number, attempt: self._run(runner, result, round_number, attempt),
             control=lambda round_number, number: self._control(runner, round_number, number),
             accept=self._accept,
             clock=time.monotonic,
             limits=Limits(
-                self._race_seconds(spent),
+                seconds,
                 self.measure["repeats"] if self.measure["minutes"] == "none" else None,
                 self.measure["resolution"],
                 self.measure["attempts"],
@@ -201,11 +237,7 @@ class Session:
             made={result: dict(runs) for result, runs in made.items()},
             first_round=self._first_round(),
             failed=set(self.failed),
-            most_runs={
-                result: self.measure["train_repeats"]
-                for result in self.results
-                if self.results[result].task in TRAINING
-            },
+            most_runs=most,
             names=compared_over_tiers(self.results),
         )
 
@@ -289,8 +321,7 @@ class Session:
         speeds, began = middles(race), time.monotonic()
         for path in self._to_try(speeds) if self.measure["steps"] != "none" else ():
             if time.monotonic() - began < self._steps_seconds():
-                batch_ms = 1000 * self.results[path].settings["batch_size"] / speeds[path]
-                self._explain(runner, self._steps_of(path, batch_ms), facts.STEPS)
+                self._explain(runner, self._steps_of(path, self._batch_ms(path, speeds)), facts.STEPS)
         found = self._candidates(race)
         for path in found if self.explains else ():
             self._explain(runner, self._trials(path), facts.TRIALS)
@@ -299,17 +330,25 @@ class Session:
     def _to_try(self, speeds: Mapping[str, float]) -> list[str]:
         """Return the results with which training steps are tried, the current loader's first, then the fastest first.
 
-        Of each loader on each device that is the fastest, and whatever has fewer workers than all that are faster.
+        Of each loader on each device that is the fastest, and whatever has fewer workers than all that are faster. What
+        takes many times the user's own step for a batch starves it by its rate alone.
         """
         chosen: dict[str, None] = {}
         for path in sorted(speeds, key=speeds.__getitem__, reverse=True):
             run = self.results[path]
             same = [one for one in chosen if _kin(self.results[one]) == _kin(run)]
             workers = run.settings["workers"] or 0
-            if plain_read(run) and all(workers < (self.results[one].settings["workers"] or 0) for one in same):
+            batch_ms, own = self._batch_ms(path, speeds), run.loader == self.now or self.step_ms is None
+            slow = batch_ms > (SLOWEST_BATCH_MS if own else min(SLOWEST_BATCH_MS, HOPELESS * self.step_ms))
+            fewer = all(workers < (self.results[one].settings["workers"] or 0) for one in same)
+            if plain_read(run) and fewer and not slow:
                 chosen[path] = None
         first = [path for path in chosen if self.results[path].loader == self.now]
         return list(dict.fromkeys([*first, *chosen]))
+
+    def _batch_ms(self, path: str, speeds: Mapping[str, float]) -> float:
+        """Return how long a result takes for a batch, in ms, by speeds in items/s."""
+        return 1000 * self.results[path].settings["batch_size"] / speeds[path]
 
     def _steps_seconds(self) -> float:
         """Return how long trials with steps may take."""
@@ -330,20 +369,28 @@ class Session:
     def _expense(self, result: str) -> tuple[int, bool, int]:
         """Return what makes one of several equal results the cheaper one, as the report does, as far as is known."""
         run = self.results[result]
-        declared = self.bases.proof(vars(run))["declared"]
-        copies = bool(run.location.get("in_memory")) + declared["preloads"]
-        return copies, declared["lifetime"] != "lasting", run.settings["workers"] or 0
+        proof = self.bases.proof(vars(run))
+        copies = bool(run.location.get("in_memory")) + proof["declared"]["preloads"]
+        return copies, proof["lifetime"] != LASTING, run.settings["workers"] or 0
 
     @property
     def explains(self) -> bool:
         """Whether what explains the candidates is looked for."""
         return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"
 
-    def _race_seconds(self, spent: float) -> float | None:
-        """Return how long the race may take; None where rounds end it. Some of the plan's results have their share."""
+    @property
+    def _after(self) -> float:
+        """The share of a session's time that is for what comes after its first race."""
+        return (SEARCH_SHARE if self.explains else 0.0) + (COLD_SHARE if self._first != list(self.results) else 0.0)
+
+    def seconds(self, part: float, spent: float = 0.0) -> float | None:
+        """Return how long a part of the session may take; None where rounds end it.
+
+        Some of the plan's results have their share of the time.
+        """
         if self.measure["minutes"] == "none":
             return None
-        whole = 60 * self.measure["minutes"] * (1 - SEARCH_SHARE if self.explains else 1.0)
+        whole = 60 * self.measure["minutes"] * part
         share = len(self.results) / max(1, self.planned)
         return max(min(LEAST_SECONDS, whole), whole * share) - spent
 
@@ -442,21 +489,18 @@ def attempt_of(folder: Path, round_number: int, attempt: int) -> Path:
 class Display:
     """The progress of a session: a line redrawn in place on a terminal, else a line a round."""
 
-    def __init__(self, results: int, search_share: float, named: str = "") -> None:
-        # of a session, when the race is over
-        self.results, self.round_number, self.search_share, self.named = results, -1, search_share, named
+    def __init__(self, seconds: float | None, named: str = "") -> None:
+        self.round_number, self.named = -1, named
+        self.ends = None if seconds is None else time.monotonic() + seconds
         self.inplace = sys.stderr.isatty()
 
     def __call__(self, race: Race) -> None:
         """Say where the race is."""
         if race.round_number == self.round_number and not self.inplace:
             return
-        limit = race.limits.seconds
-        whole = limit and limit / (1 - self.search_share)
-        left = f", {max(0.0, whole - race.seconds) / 60:.1f} min left" if whole else ""
-        text = (
-            f"{self.named}round {race.looks + 1}, {len(race.live)} of {self.results} results{left}{self._leaders(race)}"
-        )
+        left = f", {max(0.0, self.ends - time.monotonic()) / 60:.1f} min left" if self.ends else ""
+        many = f"{len(race.live)} of {len(race.scenarios)} results"
+        text = f"{self.named}round {race.looks + 1}, {many}{left}{self._leaders(race)}"
         if self.inplace:
             width = shutil.get_terminal_size((100, 20)).columns - 1
             print(f"\r\033[K{text[:width]}", end="", file=sys.stderr, flush=True)
@@ -516,7 +560,7 @@ def _measure(plan: Planned, name: str) -> dict[str, Any]:
     for place in range(count):
         session = Session(plan, name, place=place)
         named = f"session {place + 1} of {count}, " if count > 1 else ""
-        with _runs(session, place + 1 == count, named) as (runner, display):
+        with _runs(session, named) as (runner, display):
             session.run(runner, display)
             if place + 1 == count:
                 found = session.explained(runner, display)
@@ -525,14 +569,14 @@ def _measure(plan: Planned, name: str) -> dict[str, Any]:
 
 def _explain(plan: Planned, name: str) -> dict[str, Any]:
     session = Session(plan, name, explain=True)
-    with _runs(session, explains=True) as (runner, display):
+    with _runs(session) as (runner, display):
         return session.explained(runner, display)
 
 
 @contextlib.contextmanager
-def _runs(session: Session, explains: bool, named: str = "") -> Iterator[tuple[Runner, "Display"]]:
+def _runs(session: Session, named: str = "") -> Iterator[tuple[Runner, "Display"]]:
     """Yield what makes the runs of a session, and what says how far it is."""
-    display = Display(len(session.results), SEARCH_SHARE if explains and session.explains else 0.0, named)
+    display = Display(session.seconds(1.0, session.facts.state["spent"]), named)
     with contextlib.ExitStack() as stack:
         stack.callback(display.close)
         there = [run for run in session.results.values() if is_there(run)]

@@ -129,11 +129,11 @@ class Verifier:
             self._fault(f"not shuffled{where}", f"the order is that of {like}")
 
     def order_like(self, order: list[int]) -> str | None:
-        """Return which order an epoch begins with: that of `the epoch before` or of `the manifest`; None: a new one."""
+        """Return which order an epoch begins with: that of `an earlier epoch` or of `the manifest`; None: a new one."""
         if len(order) < LEAST_SHUFFLED:
             return None
         if self.orders and order == self.orders[-1][: len(order)]:
-            return "the epoch before"
+            return "an earlier epoch"
         return "the manifest" if order == (self._in_order if self.world == 1 else sorted(order))[: len(order)] else None
 
     def _fault(self, kind: str, case: str) -> None:

@@ -33,6 +33,7 @@ SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_pr
 FOR_ALL = ("device", "batch_size", "device_prefetch", "allocator", "world")  # those that need no help of the loader
 FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these has, of tiers one of the default kind
 WORDS = ("auto", "all_but_one")  # that stand for numbers of workers
+GUIDE = "guide"  # in a list of workers: the number that each loader's guide would take
 
 
 def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,6 +74,16 @@ def counted_workers(word: str) -> tuple[list[int], str]:
     cores = physical_cores_allowed()
     shares = {0, 2, -(-cores // 4), -(-cores // 2), cores}  # a quarter and a half are rounded up
     return sorted(shares), f"{cores} physical core{'' if cores == 1 else 's'}"
+
+
+def guide_workers(loader: Any) -> int:
+    """Return the number of workers (threads of a library that has threads) that a loader's guide would take here.
+
+    A loader whose guide names a number says `GUIDE_WORKERS = 4`. For all others it is the number of cores that this
+    process may use: the most that PyTorch's DataLoader suggests (docs.pytorch.org/docs/stable/data.html: it warns above
+    that), and a thread a core in DALI, SPDL and FFCV.
+    """
+    return getattr(loader, "GUIDE_WORKERS", None) or cores_allowed()
 
 
 def check_loader(entry: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from scripts.common import plugins
 from scripts.common.files import read_json
 from scripts.common.vocabulary import SPLIT, TRAINING
 from scripts.plan.experiment import Plan, Result
+from scripts.plan.results import COLD_LEADERS, COLD_RUNS
 
 # Assumptions: those of a machine with four cores and an SSD.
 PROOF_SECONDS = 3.0  # of a fresh process with its imports, beside one pass over the split
@@ -40,6 +41,7 @@ class Estimate:
     download_hours: float | None  # at the pace that the source allows; None where nothing is downloaded
     items: int
     counted: bool  # whether the number of items is known
+    leaders_cold: bool  # whether what leads is measured from a cold cache besides
 
     def words(self) -> str:
         """Return it as a line for the terminal."""
@@ -48,9 +50,10 @@ class Estimate:
         hours = self.download_hours
         loading = f"Download: about {in_words(60 * hours)} at the configured pace. " if hours else ""
         size = f"{self.items:,} items" + ("" if self.counted else ", since their number is not known yet")
+        cold = ", then those that lead from a cold cache" if self.leaders_cold else ""
         return (
-            f"{loading}Results: {self.left:,} of {self.results:,} to measure, about {in_words(self.minutes)}, of which "
-            f"{in_words(self.session_minutes)} in sessions; the rest is assumed ({size}; docs/measuring.md)."
+            f"{loading}Results: {self.left:,} of {self.results:,} to measure{cold}, about {in_words(self.minutes)}, of "
+            f"which {in_words(self.session_minutes)} in sessions; the rest is assumed ({size}; docs/measuring.md)."
         )
 
 
@@ -65,6 +68,7 @@ def in_words(minutes: float) -> str:
 def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     """Return how long what the plan lists, and has no run, will take; only of `loaders`, where some are given."""
     runs = [result for result in plan.results if result.loader in (loaders or plan.loaders)]
+    runs, cold = [run for run in runs if not run.if_leads], [run for run in runs if run.if_leads]
     left = [result for result in runs if not plan.settled(result)]
     items, counted = items_of(plan, 1 - plan.config["split"]["validation"], SPLIT)
     epoch_bytes = items * plan.sample.bytes
@@ -76,7 +80,8 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     copies += sum(plan.sessions_left(result) - 1 for result in {(one.tier, one.format): one for one in left}.values())
     seconds += session + len(tensors) * TENSORS_SECONDS + copies * epoch_bytes / COPY_BYTES_PER_SECOND
     seconds += (0 if loaders else profiles) * PROFILE_MEASUREMENTS * plan.config["measure"]["profile_seconds"]
-    return Estimate(len(runs), len(left), seconds / 60, session / 60, _download_hours(plan), items, counted)
+    hours = _download_hours(plan)
+    return Estimate(len(runs), len(left), seconds / 60, session / 60, hours, items, counted, bool(cold))
 
 
 def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_bytes: int) -> float:
@@ -84,15 +89,18 @@ def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_byt
     case.
     """
     measure = plan.config["measure"]
-    every = [result for result in plan.results if result.group == group]
+    every = [result for result in plan.results if result.group == group and not result.if_leads]
     found = [result for result in left if result.group == group]
+    cold = [_run_seconds(plan, one, epoch_bytes) for one in plan.results if one.group == group and one.if_leads]
+    cold = sum(sorted(cold)[-COLD_LEADERS:]) if found else 0.0
     sessions = max(map(plan.sessions_left, found), default=0)
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
-        first_round = sum(_run_seconds(plan, result, epoch_bytes) for result in found) / 60
+        first_round = (sum(_run_seconds(plan, result, epoch_bytes) for result in found) + cold) / 60
         return sessions * max(least, first_round, measure["minutes"] * len(found) / len(every))
     repeats = {result.id: measure["train_repeats" if result.task in TRAINING else "repeats"] for result in found}
-    return sessions * sum(repeats[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found) / 60
+    warm = sum(repeats[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found)
+    return sessions * (warm + COLD_RUNS * cold) / 60
 
 
 def _run_seconds(plan: Plan, result: Result, epoch_bytes: int) -> float:

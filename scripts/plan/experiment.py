@@ -74,7 +74,6 @@ class Plan:
             numbers, cores = configuration.counted_workers(word)
             listed = ", ".join(map(str, numbers))
             self.notices.append(f"workers: {word} is {listed} here: this process may use {cores}.")
-        self.notices += self._over_budget()
         self.project = Path(project or Path.cwd()).resolve()
         self.dataset: str = self.config["dataset"]
         self.options: dict[str, Any] = self.config["datasets"][self.dataset]
@@ -89,6 +88,7 @@ class Plan:
         self.formats: dict[str, ModuleType] = {
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
+        self.notices += [*self._by_guide(), *self._over_budget()]
         self.ladder_steps: list[ladder.LadderStep] = self._ladder_steps() if self.config["ladder"] else []
         if not self.results:
             raise UserError(self._nothing())
@@ -132,10 +132,23 @@ class Plan:
         with configuration.below("loaders: "):
             return [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
 
+    def _by_guide(self) -> list[str]:
+        """Return what `guide` in a list of workers stands for on this machine."""
+        asked = [name for name, lists in self._swept.items() if configuration.GUIDE in lists["workers"]]
+        numbers = {configuration.guide_workers(self.loaders[name]) for name in asked if self._has_workers(name)}
+        if not numbers:
+            return []
+        return [
+            f"workers: guide is {' or '.join(map(str, sorted(numbers)))} here, as each loader's guide would have it."
+        ]
+
+    def _has_workers(self, loader: str) -> bool:
+        return "workers" in configuration.understood(self.loaders[loader])
+
     def _over_budget(self) -> list[str]:
         """Return what is to be said where the ranks of a result, or their workers, are more than the cores."""
-        entries = [{**self.config["sweep"], **entry} for entry in configuration.named(self.config["loaders"])]
-        pairs = {pair for entry in entries for pair in itertools.product(entry["world"], entry["workers"])}
+        lists = [self._lists(loader) for loader in self.loaders]
+        pairs = {pair for each in lists for pair in itertools.product(each["world"], each["workers"])}
         cores = cores_allowed()
         most = max(((world * max(1, each), world, each) for world, each in pairs if world > 1), default=(0, 0, 0))
         if most[0] <= cores:
@@ -178,9 +191,15 @@ class Plan:
         entry = self._swept[loader]
         lists = {key: entry[key] for key in configuration.SWEEP}
         lists["device"] = self.devices(lists["device"])
+        lists["workers"] = self._numbers(loader, lists["workers"])
         for option, fragment in getattr(self.loaders[loader], "OPTIONS", {}).items():
             lists[option] = entry.get(option, [fragment["default"]])
         return lists
+
+    def _numbers(self, loader: str, workers: Iterable[int | str]) -> list[int]:
+        """Return a list of workers with the number that `guide` stands for."""
+        guide = configuration.guide_workers(self.loaders[loader])
+        return list(dict.fromkeys(guide if one == configuration.GUIDE else one for one in workers))
 
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
@@ -244,6 +263,7 @@ class Plan:
         def simplified(loader: str, settings: Mapping[str, Any]) -> dict[str, Any]:
             lists = {key: [value] for key, value in settings.items()}
             lists["device"] = self.devices(lists["device"])[-1:]
+            lists["workers"] = self._numbers(loader, lists["workers"])
             return next(combinations(self.loaders[loader], lists))
 
         steps = ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified)
@@ -271,6 +291,7 @@ class Plan:
             written=f"{self.folder('formats')}/{module.FORMAT}",
             epochs=measure["epochs"],
             seconds=measure["seconds"],
+            if_leads=self._warm_of(loader, tier, scenario, settings),
             limited_share=measure["limited_share"],
             host_share=self.config["report"]["host_share"],
             emulate=self.tiers[tier].get("emulate"),
@@ -279,17 +300,28 @@ class Plan:
             proof=f"{self.folder('runs')}/{tier}/{loader}/{slug(settings)}/proof.json",
         )
 
+    def _warm_of(self, loader: str, tier: str, scenario: Scenario, settings: Mapping[str, Any]) -> str | None:
+        """Return the id of the warm result that must lead for this cold one to be measured; None: it is in any case."""
+        warm = replace(scenario, cache="warm")
+        if self.config["measure"]["cold"] == "all" or warm == scenario or warm not in self.scenarios(loader, tier):
+            return None
+        return f"{tier}/{loader}/{slug(settings, warm)}"
+
     def settled(self, run: Result) -> bool:
-        """Return whether nothing is left to measure of a result: it has its sessions, or it has no proof."""
+        """Return whether nothing is left to measure of a result: it has its sessions, no proof, or was not needed."""
         return self.sessions_left(run) == 0
 
     def sessions_left(self, run: Result) -> int:
-        """Return how many sessions have to measure a result yet: those without a run of it, if it may be proven."""
+        """Return how many sessions have to measure a result yet: those without a run of it, if it may be proven.
+
+        A session that ended has measured what it did not need, such as a cold result of what does not lead.
+        """
         bases, alike = self._measured_so_far
         proof = bases.proof(vars(run))
         if proof and proof["status"] != "ok":
             return 0
-        had = sum(run.id in one.results and bool(one.rounds(run.id)) for one in alike.get(run.group, ()))
+        having = [one for one in alike.get(run.group, ()) if run.id in one.results]
+        had = sum(bool(one.rounds(run.id)) or facts.not_leading(vars(run), one) for one in having)
         return max(0, self.config["measure"]["sessions"] - had)
 
     @cached_property

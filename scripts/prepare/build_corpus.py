@@ -256,7 +256,8 @@ def main() -> None:
         raise UserError(f"--jobs: found {arguments.jobs}; allowed is 1 or more. Try: --jobs 1")
     kind = load_kind(arguments)
     items, rejections = build(arguments.ledger, kind, arguments.jobs, arguments.store, arguments.out)
-    print(f"{items} items, {rejections} rejected")
+    if rejections:  # how many items there are, index_corpus says
+        print(f"{items} items, {rejections} rejected")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 
 from scripts.common import sample
 from scripts.common.text import bytes_text, number_text
-from scripts.common.vocabulary import LIFETIMES
+from scripts.common.vocabulary import LIFETIMES, ORDERS
 from scripts.decide.panel import main_panel, with_speed
 from scripts.report.sentences import keeps_up_text, use_text
 from scripts.report.shown import of_each_loader
@@ -70,6 +70,7 @@ def _row(row: Row, candidates: list[Row], axis: "Axis") -> dict[str, Any]:
         "candidates": [[one["id"], *(_short(one[name]) for name in ABLE)] for one in candidates],
         "kept": best,
         "kept_text": keeps_up_text(best),
+        "order": ORDERS[row["order_measured"]].word if row["order_measured"] else "",
         "lasts": LIFETIMES[row["batch_lifetime"]].word if row["batch_lifetime"] else "",
         "at": axis.share(row["items_per_second"]),
         "low": axis.share(row["interval_low"] or row["items_per_second"]),

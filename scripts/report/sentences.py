@@ -29,7 +29,7 @@ LACKING = {
 CAUTIONS = {
     "preloads": "It holds the whole data set in memory{size}: the set must fit.",
     "in_memory": "The files on {tier} are in memory{size}: they must fit beside what the loader takes.",
-    "order": "Its order is not quite random: {declared}.",
+    "order": "Its order is not random ({order}): see the columns `order_*` of ranking.csv.",
     "emulated": "{tier} is emulated: reads were slowed down to those of storage that this machine does not have.",
     "plain_loop": "A plain loop need not read its batches: a model that does may get them more slowly.",
     "batch_lifetime": "A batch is valid until the next one is asked for: copy what you keep.",
@@ -38,6 +38,7 @@ CAUTIONS = {
     "few_rounds": "It was measured in {rounds} only.",
     "disturbed": "Other programs used the CPU during {runs} of its {of} runs.",
     "left_out": "Other programs took so much of the CPU that {runs} more runs do not count.",
+    "works_outside": "Something outside its processes works for it: that CPU time is not in its row.",
     "partly": "{reason}.",
     "warnings": "Its runs gave {count}, which the report lists.",
     "workers_slower": "Workers make {loaders} slower here: with none they are at least {times} times as fast.",
@@ -179,7 +180,7 @@ def value_text(goal: Row) -> str:
     if goal["goal"] == "least_memory":
         return f"{bytes_text(value)} at its peak"
     if goal["goal"] == "simplest":
-        return f"{value or 'no'} worker{'' if value == 1 else 's'}"
+        return f"{value or 'no'} worker{'' if value == 1 else 's'} or threads" if value else "no workers"
     return f"{duration_text(value)} to write" if goal["goal"] == "cheapest" else f"{number_text(value)} items/s"
 
 

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES
+from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES, ORDERS
 from scripts.decide.panel import asked, main_panel
 from scripts.report.changes import comparison_lines
 from scripts.report.groups import compared_once
@@ -30,7 +30,8 @@ from scripts.tables.columns import number_text, scenarios
 
 WIDTH = 100  # columns; nothing printed is wider but a command
 MOST_CAUTIONS = 5  # that are printed; the page has all
-_HEADS = ("rank", "loader", "tier", "settings", "items/s", "95 % interval", "% bound", "AU", "batch", "bottleneck")
+_HEADS = ("rank", "loader", "tier", "settings", "items/s", "95 % interval", "% bound")
+_HEADS += ("AU", "batch", "order", "bottleneck")
 _TEXTS = (1, 2, 3)  # columns that are cut where a line would be too long
 _NUMBERS = (0, 4, 5, 6)  # columns that stand on the right
 _BOLD, _RED, _PLAIN = "\033[1m", "\033[31m", "\033[0m"
@@ -121,7 +122,7 @@ def _table(rows: Sequence[Row], candidates: Mapping[str, Row], colour: bool) -> 
 def _cells(row: Row, candidate: Row | None) -> tuple[str, ...]:
     names = (_clean(row["loader"]), _clean(row["tier"]) or "-", _clean(_settings(row)))
     if row["status"] != "ok":
-        return ("-", *names, row["status"], "", "", "", "", "")
+        return ("-", *names, row["status"], "", "", "", "", "", "")
     percent = row["percent_of_bound"]
     return (
         rank_text(row),
@@ -131,6 +132,7 @@ def _cells(row: Row, candidate: Row | None) -> tuple[str, ...]:
         "-" if percent is None else number_text(percent, 2),
         keeps_up_text(candidate) if candidate and candidate["source"] != "unknown" else "-",
         LIFETIMES[row["batch_lifetime"]].word if row["batch_lifetime"] else "-",
+        ORDERS[row["order_measured"]].word if row["order_measured"] else "-",
         BOTTLENECKS[row["bottleneck"]].word if row["bottleneck"] else "-",
     )
 

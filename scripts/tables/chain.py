@@ -29,6 +29,12 @@ class Chain(NamedTuple):
     skipped: list[Record]  # what the plan skips
     ranking: list[Record]  # rows of ranking.csv
 
+    def measured_bytes(self, format: str) -> int | None:
+        """Return the bytes of a format's split that is measured, by its items; None where it could not be written."""
+        record, counts = self.formats[format], [row["items"] for row in self.results if row["format"] == format]
+        items = max(filter(None, counts), default=None)
+        return items * bounds_of.stored_bytes(record) if record and items else None
+
 
 def chain(
     plan: Mapping[str, Any],

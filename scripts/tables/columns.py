@@ -21,6 +21,7 @@ from scripts.common.vocabulary import (
     BOUNDS,
     CACHES,
     LIFETIMES,
+    ORDERS,
     PARTS,
     PHASES,
     REASONS,
@@ -196,6 +197,9 @@ _SHARED = {
         Column("memory_samples", int, "record: memory.samples", "Memory readings",
                doc="of the process tree's resident memory within the timed part"),
         Column("threads_peak", int, "record: memory.threads_peak", "Threads", "{}", "most threads of the process tree"),
+        Column("loader_threads", int, "record: resources.loader_threads", doc="threads that worked for the loader in "
+               "the timed part, those of its worker processes included: each used 0.5 % of a core, and was not there "
+               "before the loader was opened; blank of several ranks"),
         Column("open_files_peak", int, "record: memory.open_files_peak", "Open files", "{}",
                "most open files of the process tree"),
         Column("faults_per_batch", float, _faults_per_batch, "Faults a batch", doc="page faults served from memory, of "
@@ -204,7 +208,17 @@ _SHARED = {
                "to object storage with an emulated latency or bandwidth; else blank"),
         Column("answer_bytes_per_epoch", float, _an_epoch("answer_bytes"), "Bytes an epoch", bytes_text,
                "of the answers to them"),
-        Column("batch_lifetime", of="record: declared.lifetime", doc=_words(LIFETIMES)),
+        Column("works_outside", bool, doc="whether others were at work beside every run of the result, and not beside "
+               "most others: something that is no process of its own works for it, and its CPU time is not in the row"),
+        Column("batch_lifetime", of="record: lifetime", doc=f"as the proof found it: {_words(LIFETIMES)}"),
+        Column("order_declared", of="record: declared.order", doc="`random`, or how the loader says its order is made"),
+        Column("order_measured", of="record: order.measured", doc=_words(ORDERS)),
+        Column("order_spread_percent", float, "record: order.spread_percent", doc="how far apart in the data set items "
+               "are that come one after the other, of what a random order gives: 100"),
+        Column("order_neighbours_percent", float, "record: order.neighbours_percent",
+               doc="how many that come one after the other follow each other in the data set"),
+        Column("order_repeated_percent", float, "record: order.repeated_percent", doc="how many that come one after "
+               "the other were as near in an epoch before, beyond chance"),
         Column("megabytes_per_second", float, heading="MB/s", doc="payload, in 10^6 bytes"),
         Column("ceiling_items_per_second", float, records.ceiling, "In-memory ceiling",
                doc="of the consumer alone, right before and after the timed window; blank if not measured"),
@@ -233,12 +247,13 @@ OF_RANKS = (  # columns of results of several processes
     *("slowest_rank_items_per_second", "rank_spread_percent", "one_rank_times_world", "sharing_loss_percent"),
     *("sharing", "repeated_items", "missing_items", "cores_of_rank"),
 )
+OF_ORDER = "order_declared order_measured order_spread_percent order_neighbours_percent order_repeated_percent"
 _RANKING = (
     Column("rank", int, heading="Rank", doc="within one scenario: 1 + the results that are significantly "
            "faster; blank without a speed, or with a single run"),
     Column("rank_high", int, doc="the number of results less those that are significantly slower"),
     *_RESULT,
-    *_shared("batch_lifetime runs"),
+    *_shared(f"batch_lifetime {OF_ORDER} runs"),
     Column("failed", int, doc="runs that failed; one takes the speed from the result"),
     replace(_SHARED["items_per_second"], doc="as of the mean round"),
     *_shared("lowest highest interval_low interval_high"),
@@ -279,7 +294,8 @@ _RANKING = (
             "of what that made of a run"),
     *_of_runs("median", "epoch_start_seconds ceiling_items_per_second"),
     *_of_runs("largest", "pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
-    *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak open_files_peak"),
+    *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak loader_threads open_files_peak"),
+    *_of_runs("largest", "works_outside"),
     *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
     *_of_runs("median", "slowest_rank_items_per_second rank_spread_percent"),
     *_of_runs("largest", "sharing repeated_items missing_items cores_of_rank differs_by may_differ_by"),
@@ -293,7 +309,7 @@ _RANKING = (
 TABLES = {
     "runs": Table("One row per run, and one for each result without a run.", (
         *_RESULT,
-        *_shared("batch_lifetime session repeat"),
+        *_shared(f"batch_lifetime {OF_ORDER} session repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),
@@ -318,7 +334,7 @@ TABLES = {
         Column("minor_faults", int, _unless_cold("minor_faults"), doc="page faults served from memory"),
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),
         *_shared("faults_per_batch pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
-        *_shared("memory_samples pss_per_worker_peak_bytes threads_peak open_files_peak"),
+        *_shared("memory_samples pss_per_worker_peak_bytes threads_peak loader_threads open_files_peak"),
         *_shared("requests_per_epoch answer_bytes_per_epoch slowest_rank_items_per_second rank_spread_percent"),
         *_shared("sharing repeated_items missing_items cores_of_rank differs_by may_differ_by"),
         Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",
@@ -328,8 +344,9 @@ TABLES = {
         Column("disturbed", bool, records.disturbed, "Disturbed",
                doc="whether something else slowed the run down; `warnings.csv` says what"),
         Column("disturbed_percent", float, lambda record: run_of(record).disturbed_percent,
-               doc="of all cores, used by other processes or withheld by the hypervisor during the timed epochs"),
+               doc="of the cores that the run may use: used by other processes, or withheld by the hypervisor"),
         Column("counts", bool, doc="whether it has a speed that counts: others did not disturb it too much"),
+        *_shared("works_outside"),
         Column("started", of="record: started", heading="Started", doc="UTC"),
     )),
     "ranking": Table("One row per result, grouped by scenario, the fastest first.", _RANKING),
@@ -339,6 +356,8 @@ TABLES = {
         Column("seconds", float, "record: seconds", "Seconds", doc="writing all items, once"),
         Column("bytes", int, "record: bytes", "Size", bytes_text, "of all files"),
         Column("files", int, "record: files", "Files", doc="number of files"),
+        Column("fits_cache", bool, doc="whether the measured split fits into the last-level caches of the cores "
+               "allowed; blank: unknown"),
         Column("items", int, "record: items", "Items", doc="of both splits"),
         replace(_SHARED["items_per_second"], of="record: items_per_second", doc="written"),
     )),
@@ -368,6 +387,8 @@ TABLES = {
         *_shared("device batch_size tier"),
         Column("formats", heading="Formats", doc="formats whose items have this size, separated by commas"),
         Column("readers", int, heading="Readers", doc="number of readers at once"),
+        Column("pool_bytes", int, doc="of an in-memory ceiling: the batches that it streams"),
+        Column("fits_cache", bool, doc="whether these fit into the last-level caches; blank: unknown"),
         *_shared("loader slug"),
         *_SPREAD,
     )),

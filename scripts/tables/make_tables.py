@@ -51,7 +51,13 @@ def _make_tables(plan: Mapping[str, Any], root: Path, folder: Path, write: Calla
     emulated, storage = plan["emulated"], plan["config"]["storage"]
     of_runs = list(zip(made.runs, made.records, strict=True))
     best, noise = ranking.best(made.ranking), drift.noise_rows(made.control)
-    written = [taken("formats", plan={"format": name}, record=record) for name, record in made.formats.items()]
+    written = [
+        {
+            **taken("formats", plan={"format": name}, record=record),
+            "fits_cache": bounds_of.fits_cache(made.measured_bytes(name), made.control),
+        }
+        for name, record in made.formats.items()
+    ]
     tables: dict[str, Iterable[Mapping[str, Any]]] = {
         "runs": made.runs,
         "ranking": made.ranking,

@@ -6,9 +6,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from scripts.common.counting import Run, counting
+from scripts.common.counting import Run, counting, works_outside
 from scripts.common.statistics import median_of, outliers
-from scripts.common.vocabulary import RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
+from scripts.common.vocabulary import NOT_LEADING, REASONS, RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
 from scripts.decide.rounds import FINAL_ERROR, Center
 from scripts.decide.sessions import Round, between, table_of
 from scripts.decide.utilisation import TARGET_AU_PERCENT
@@ -35,7 +35,9 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
     """
     plan = {**entry, "emulated": entry["tier"] in emulated}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
-    if record is None:
+    if record is None and entry.get("not_leading"):
+        row |= {"status": "skipped", "reason": REASONS[NOT_LEADING].text, "reason_code": NOT_LEADING, "warnings": 0}
+    elif record is None:
         reason = "no record: the run was not made, or it broke off"
         row |= {"status": "missing", "reason": reason, "warnings": 0}
     return row | {key: (record or {}).get(key) for key in ("bottleneck_trials", "steps", "declared")}
@@ -54,7 +56,7 @@ def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def counted(runs: Iterable[Row]) -> list[Row]:
-    """Return the rows with `counts`: whether a run with a speed counts beside the others of its scenario.
+    """Return the rows with `counts`, whether a run with a speed counts beside the others, and `works_outside`.
 
     Of a result of which one failed, all that have a speed do: they are in no comparison.
     """
@@ -69,8 +71,13 @@ def counted(runs: Iterable[Row]) -> list[Row]:
             }
             scenarios.setdefault(scenario_order(same[0]), {})[key_of(same[0])] = counting_runs
     kept = {key: found for results in scenarios.values() for key, found in counting(results).items()}
+    outside = {key for results in scenarios.values() for key in works_outside(results)}
     return [
-        {**run, "counts": run["status"] == "ok" and (key_of(run) not in kept or _round(run) in kept[key_of(run)])}
+        {
+            **run,
+            "counts": run["status"] == "ok" and (key_of(run) not in kept or _round(run) in kept[key_of(run)]),
+            "works_outside": key_of(run) in outside,
+        }
         for run in runs
     ]
 

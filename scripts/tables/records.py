@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 
 from scripts.common.errors import UserError, reading
-from scripts.common.facts import STEPS, TRIALS, Session, shown_by_group, wrong_data
+from scripts.common.facts import STEPS, TRIALS, Session, not_leading, shown_by_group, wrong_data
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
 from scripts.common.vocabulary import NOT_TRIED, RESULT_SETTINGS, ranks_of
@@ -53,19 +53,31 @@ def planned_runs(plan: Mapping[str, Any], root: Path, of: Collection[str] | None
 
     These hold most of the results, or most of those in `of`.
 
-    A result whose proof failed has that as its only run, one that was never run a row without a record. What was
+    A result whose proof failed has that as its only run, one that was never run a row without a record; none is of
+    further settings of a loader that was measured from a cold cache since it leads. What was
     found out about a result besides (its trials) is in the record of its first run. `repeat` and `path` of a row
     are those of its record. Raises UserError where a file holds the record of another result than the plan expects.
     """
     sessions = shown_by_group(plan, root, of)
+    cold = [row for row in plan["results"] if row.get("if_leads") and row["group"] in sessions]
+    led = {_same_loader(row) for row in cold if any(one.rounds(row["id"]) for one in sessions[row["group"]])}
     for row in plan["results"]:
         proof = _checked(read_record(root / row["proof"]), root / row["proof"], row, _OF_PROOF)
         if proof and proof["status"] != "ok":
             scenarios = {key: row[key] for key in ("slug", "task", "cache", "step_ms")}
             yield {**row, "path": row["proof"]}, {**proof, **scenarios}
             continue
-        runs = [run for session in sessions.get(row["group"], ()) for run in _runs(row, session, root)]
-        yield from _explained(runs, row, sessions[row["group"]]) if runs else [(row, None)]
+        own = sessions.get(row["group"], ())
+        runs = [run for session in own for run in _runs(row, session, root)]
+        absent = bool(own) and not runs and all(not_leading(row, session) for session in own)
+        if runs:
+            yield from _explained(runs, row, own)
+        elif not (absent and _same_loader(row) in led):
+            yield {**row, "not_leading": absent}, None
+
+
+def _same_loader(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (*(row[key] for key in ("loader", "tier", "task", "cache", "step_ms")), row["settings"]["device"])
 
 
 def _runs(row: Mapping[str, Any], session: Session, root: Path) -> Iterator[Joined]:

@@ -69,14 +69,14 @@ def test_progress_names_what_is_fastest_once_several_are_measured(capsys):
         def say(self, race):
             display(race)
 
-    display = run_session.Display(6, 0.0)
+    display = run_session.Display(None)
     planted = {f"disk/{name}/b32": 1000.0 * (place + 1) for place, name in enumerate("abcdef")}
     Shown(planted, rounds=2)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "round 1, 6 of 6 results"
     assert second.startswith("round 2, 6 of 6 results; fastest so far (medians): f on disk ")
 
-    display = run_session.Display(6, 0.0)
+    display = run_session.Display(None)
     display.inplace = True
     Shown(planted, rounds=1)
     named = ["fastest so far" in line for line in capsys.readouterr().err.split("\r")[1:]]
@@ -202,19 +202,19 @@ def test_equal_results_stay_equal():
 
 
 @pytest.mark.parametrize(
-    ("minutes", "results", "explained", "spent", "seconds"),
+    ("minutes", "results", "part", "spent", "seconds"),
     [
-        (5, 20, True, 0.0, 225.0),  # three quarters of five minutes
-        (5, 20, False, 0.0, 300.0),
-        (5, 10, False, 100.0, 50.0),  # half of the results, what was spent before taken off
-        (5, 1, True, 0.0, 30.0),  # a twentieth would be 11 s
-        (0.2, 1, True, 0.0, 9.0),
-        ("none", 20, True, 0.0, None),
+        (5, 20, 0.75, 0.0, 225.0),
+        (5, 20, 1.0, 0.0, 300.0),
+        (5, 10, 1.0, 100.0, 50.0),  # half of the results, what was spent before taken off
+        (5, 1, 0.75, 0.0, 30.0),  # a twentieth would be 11 s
+        (0.2, 1, 0.75, 0.0, 9.0),
+        ("none", 20, 0.75, 0.0, None),
     ],
 )
-def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, explained, spent, seconds):
-    told = {"measure": {"minutes": minutes}, "planned": 20, "explains": explained, "results": range(results)}
-    assert run_session.Session._race_seconds(SimpleNamespace(**told), spent) == seconds
+def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, part, spent, seconds):
+    told = {"measure": {"minutes": minutes}, "planned": 20, "results": range(results)}
+    assert run_session.Session.seconds(SimpleNamespace(**told), part, spent) == seconds
 
 
 RUN = {"device": "cpu", "workers": 0}
@@ -261,19 +261,15 @@ def tried(path, **settings):
     return SimpleNamespace(**known, settings={**SETTINGS, **settings})
 
 
-def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses(tmp_path):
+def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses():
     """AU by trials with steps, of which those on another tier count too; what was not tried is not said to starve."""
     runs = {f"{one}/{tier}/w": tried(f"{one}/{tier}/w") for one in ("waits", "ahead") for tier in ("disk", "ram")}
     steps = {"waits": step_trials(0.4, 3.0), "ahead": step_trials(4.0, 1.0)}
 
-    class Facts:
-        def trials(self, path, _kind):
-            return tmp_path if path.endswith("/disk/w") else None
+    def earlier(path, _kind):
+        return {"steps": steps.get(path.partition("/")[0])} if path.endswith("/disk/w") else None
 
-        def record(self, path, _file):
-            return {"steps": steps.get(path.partition("/")[0])}
-
-    session = SimpleNamespace(results=runs, step_ms=20, facts=Facts())
+    session = SimpleNamespace(results=runs, step_ms=20, _earlier=earlier)
     starves = partial(run_session.Session._starves, session)
     assert [starves(path, 8000.0) for path in runs] == [True, True, False, False], "20 of 23 ms, and of 21"
     assert starves("ahead/disk/w", 1000.0) is False and starves("ahead/ram/w", 1000.0) is False, "the check was tried"
@@ -291,13 +287,17 @@ def test_steps_are_tried_with_all_loaders_before_what_leads_is_explained(monkeyp
     """Each one's fastest settings on its fastest tier, and with fewer workers; the time for that is limited."""
     speeds = {"a/ram/w2": 9.0, "a/disk/w2": 8.0, "a/ram/w0": 5.0, "a/ram/w4": 4.0, "b/ram/w0": 7.0}
     speeds |= {"b/ram/w2": 6.0, "now/ram/w2": 2.0, "now/ram/w0": 1.0, "c/ram/w2": 3.0, "train/ram/w0": 99.0}
+    speeds = {path: 1000 * speed for path, speed in speeds.items()} | {
+        "hopeless/ram/w0": 32 / 0.081,
+        "ahead/ram/w2": 1.0,
+    }
     runs = {path: tried(path, workers=int(path[-1])) for path in speeds}
     runs["train/ram/w0"].task = "train"
     made, clock = [], iter(range(0, 1000, 7))
     monkeypatch.setattr(run_session.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(run_session, "middles", lambda _race: speeds)
     session = run_session.Session.__new__(run_session.Session)
-    session.__dict__ |= {"results": runs, "now": "now", "measure": {"minutes": minutes, "steps": "all"}}
+    session.__dict__ |= {"results": runs, "now": "now", "step_ms": 20, "measure": {"minutes": minutes, "steps": "all"}}
     session.__dict__ |= {"_steps_of": lambda path, batch_ms: (path, batch_ms), "_trials": lambda path: path}
     session.__dict__ |= {"_candidates": lambda _race: ["b/ram/w0"]}
     session.measure |= {"bottlenecks": "candidates", "timeline": "none"}
@@ -306,6 +306,10 @@ def test_steps_are_tried_with_all_loaders_before_what_leads_is_explained(monkeyp
     order = ["now/ram/w2", "now/ram/w0", "a/ram/w2", "b/ram/w0", "a/ram/w0", "c/ram/w2"]
     expected = [("steps-", (path, 32000 / speeds[path])) for path in order[:tries]]
     assert made == [*expected, ("trials-", "b/ram/w0")]
+    made.clear()
+    session.now, session.measure["minutes"] = "hopeless", "none"
+    session._explained(None, None)
+    assert made[0] == ("steps-", ("hopeless/ram/w0", pytest.approx(81.0))), "the current loader is tried all the same"
     made.clear()
     session.measure["steps"] = session.measure["bottlenecks"] = "none"
     assert session._explained(None, None) == ["b/ram/w0"] and made == []

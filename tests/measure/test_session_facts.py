@@ -80,8 +80,9 @@ def plan_of(root: Path, **changes) -> Planned:
     plan = built(root, **changes)
     write_json(root / plan.folder("corpus") / "corpus.json", {"sample": plan.sample.as_json(), "items": {"train": 64}})
     for proof in plan.proofs.values():
-        declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
+        declared = {"versions": {}, "preloads": False}
         record = {"status": "ok", "started": "then", "checksums_hash": "same", "verification": {}, "declared": declared}
+        record["lifetime"] = "lasting"
         write_json(root / proof.path, record)
         Path(proof.location["held_in"]).mkdir(parents=True, exist_ok=True)
     return Planned(plan.as_json())
@@ -148,6 +149,36 @@ def test_a_session_that_was_stopped_goes_on_from_its_records(root):
     counted = [int(Path(path).stem) for path in before if Path(path).stem.isdigit() and "bounds" not in path]
     assert min(number for _, number in again.order) > max(counted), "rounds of its own"
     assert run(plan, third := Planted()).facts.folder == session.facts.folder and third.order == [], "nothing is left"
+
+
+COLD = {"sweep": {"device": ["cpu"], "task": ["read"], "workers": [0], "cache": ["warm", "cold"]}}
+LED_COLD, OTHER_COLD = (f"disk/{name}/cpu-b32-w0{{}}-cold" for name in ("numpy_memmap", "torchaudio"))
+LED_COLD, OTHER_COLD = LED_COLD.format("-gather_batch"), OTHER_COLD.format("-decoder_load")
+
+
+def test_only_what_leads_is_measured_from_a_cold_cache_where_the_plan_says_so(root):
+    """And after the race; a session that was stopped there goes on with it, and then nothing is left."""
+    plan = plan_of(root, **COLD, measure={"cold": "leaders"})
+    run(plan, first := Planted(stop_after=7))
+    assert [one for one, _ in first.order[6:]] == [LED_COLD], "after the six warm runs"
+    assert not facts.sessions(root, "demo")[0].state["ended"]
+    session = run(plan, again := Planted())
+    assert {one for one, _ in again.order} == {LED_COLD} and session.facts.state["ended"]
+    assert len(session.facts.rounds(LED_COLD)) == run_session.COLD_RUNS
+    assert run(plan, third := Planted()).facts.folder == session.facts.folder and third.order == []
+    assert [facts.not_leading(row, session.facts) for row in plan.content["results"] if row["cache"] == "cold"] == [
+        row["id"] == OTHER_COLD for row in plan.content["results"] if row["cache"] == "cold"
+    ]
+    run(plan_of(root, **COLD), every := Planted())
+    assert OTHER_COLD in {one for one, _ in every.order}, "the same session goes on, and all are measured"
+    assert len(facts.sessions(root, "demo")) == 1
+
+
+@pytest.mark.parametrize("cache", [["cold"], ["cold", "limited"]])
+def test_without_a_warm_race_all_are_measured_from_a_cold_cache(root, cache):
+    plan = plan_of(root, sweep={**COLD["sweep"], "cache": cache}, measure={"cold": "leaders"})
+    run(plan, runner := Planted())
+    assert {one for one, _ in runner.order} == set(plan.results) and LED_COLD in plan.results
 
 
 @pytest.mark.parametrize(

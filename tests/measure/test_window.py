@@ -231,16 +231,17 @@ def test_a_proof_notes_what_an_epoch_start_costs_beyond_a_batch(batches, start, 
     machine, looked_at = Machine(batches, 1.0, start), []
     verifier = SimpleNamespace(order_like=lambda _order: None, check_order=lambda *order: looked_at.append(order))
     asked = SimpleNamespace(clock=machine.clock, reached=lambda: None, verifier=verifier)
-    assert run._Run._second_epoch(asked, machine.epoch(1), machine) == pytest.approx(found)
+    items, ended, cost = run._Run._beginning(asked, 1, machine.epoch(1), machine)
+    assert (items, ended, cost) == (looked_at[0][0], batches != 100, pytest.approx(found))
     assert machine.closed == (batches == 100), "it takes no more batches than it needs"
     [(order, where)] = looked_at
-    assert len(order) == ITEMS * min(batches, 8) and where == " in epoch 1"
+    assert len(order) == ITEMS * min(batches, 13) and where == " in epoch 1"
 
 
 def test_an_epoch_that_delivers_nothing_is_an_error():
     """An exhausted iterator, say: without an error a window would be waited for until the time limit."""
     with pytest.raises(RuntimeError, match="epoch 1 delivered nothing"):
-        run._Run._second_epoch(SimpleNamespace(clock=lambda: 0.0), iter([]), None)
+        run._Run._beginning(SimpleNamespace(clock=lambda: 0.0), 1, iter([]), None)
     machine = Machine(4)
     machine.epoch = lambda number, epoch=machine.epoch: iter([]) if number else epoch(number)
     with pytest.raises(RuntimeError, match="epoch 1 delivered nothing"):

@@ -69,6 +69,19 @@ def test_whole_epochs_are_part_of_the_first_round(plan, tmp_path):
     assert each["read"] == plan.config["measure"]["minutes"] < 15 < each["train"] == each["ddp"]
 
 
+def test_the_leaders_are_measured_cold_within_the_sessions_minutes(plan, tmp_path):
+    sweep = {**plan.config["sweep"], "task": ["read"], "cache": ["warm", "cold"]}
+    minutes, rounds = ({**plan.config["measure"], "cold": "leaders", "minutes": m} for m in (5, "none"))
+    found, longer = (
+        Plan({**plan.config, "sweep": sweep, "measure": one}, project=tmp_path) for one in (minutes, rounds)
+    )
+    assert len(found.results) == 4
+    assert (estimate(found).results, estimate(found).left, estimate(found).session_minutes) == (2, 2, 5)
+    assert "cold" in estimate(found).words()
+    warm = Plan({**longer.config, "sweep": {**sweep, "cache": ["warm"]}}, project=tmp_path)
+    assert estimate(longer).session_minutes > estimate(warm).session_minutes
+
+
 def test_what_has_a_run_is_done(plan):
     def now(**measure):
         """What is left for a call that is typed now."""

@@ -251,8 +251,9 @@ def measured(
 ) -> facts.Session:
     """Return a session of these results of a plan, proven and measured, whose records say nothing."""
     runs = list(runs)
-    declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
+    declared = {"versions": {}, "preloads": False}
     proof = {"status": "ok", "started": "then", "checksums_hash": "same", "verification": {}, "declared": declared}
+    proof["lifetime"] = "lasting"
     for result in runs:
         write_json(plan.project / result.proof, proof_of(result) if proof_of else proof)
     content = {"dataset": plan.dataset, "results": [vars(result) for result in runs]}

@@ -25,6 +25,22 @@ def test_each_state_of_the_cache_has_its_bound(tmp_path):
     assert found["CPU, limited cache"] == ("storage", pytest.approx(DISK[2] / 0.5), pytest.approx(5e4 / DISK[2]))
 
 
+FITTING = [(503e6, True, True), (280e6, True, False), (1e6, False, False), (None, None, None)]
+
+
+@pytest.mark.parametrize(("caches", "pool_fits", "data_fits"), FITTING)
+def test_what_fits_into_the_last_level_caches_is_said(tmp_path, caches, pool_fits, data_fits):
+    """Of the data and of what the ceiling streams: then neither is read from memory."""
+    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1000.0], "memmap")], {("cpu", 32): [30000.0]}))
+    file = record_path(tmp_path, plan["bounds"][0])
+    said = {"host": {"last_level_cache_bytes": caches and int(caches)}, "pool_bytes": 268_000_000}
+    write_json(file, read_json(file) | said)
+    tables = tables_from(tmp_path, plan)
+    [bound] = [row for row in tables["bounds"] if row["bound"] == "in_memory"]
+    [written] = tables["formats"]
+    assert (bound["pool_bytes"], bound["fits_cache"], written["fits_cache"]) == (268_000_000, pool_fits, data_fits)
+
+
 @pytest.mark.parametrize("controls", [[30000.0, 30000.0], []])
 def test_the_ceiling_of_its_own_runs_goes_before_that_of_the_control_runs(tmp_path, controls):
     made = [Made("a", "ram", [1000.0, 1000.0]), Made("b", "ram", [900.0])]

@@ -1,5 +1,7 @@
 """Which records of a plan count: proofs that failed, runs in order, what was found out besides, control runs."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -184,3 +186,21 @@ def test_sessions_that_measured_the_same_are_shown_together_once_they_came_to_th
     assert alone["ranking"][1]["slower_low"] == pytest.approx(2) and slow["slower_low"] < 1.2 < 2 < slow["slower_high"]
     assert slow["all_between_sessions_percent"] == pytest.approx(100 * np.log(1.21) / 2, rel=0.01)
     assert alone["ranking"][1]["between_sessions_percent"] is None
+
+
+@pytest.mark.parametrize("ended", ["time", ""])
+def test_what_was_not_measured_cold_since_it_does_not_lead_is_a_row_that_says_so(tmp_path, ended):
+    """One a loader: none is of other settings of one that leads."""
+    made = [(loader, workers, cache) for loader in "ab" for workers in (0, 2) for cache in ("warm", "cold")]
+    plan = planned(tmp_path, *(Made(one, "disk", [9.0, 8.0], workers=w, cache=cache) for one, w, cache in made))
+    for warm, cold in zip(plan["results"][::2], plan["results"][1::2], strict=True):
+        cold["if_leads"] = warm["id"]
+    for cold in plan["results"][3::2]:  # all but the first one of "a"
+        shutil.rmtree(record_path(tmp_path, cold).parent)
+    [state] = (tmp_path / "results" / "runs").rglob("session.json")
+    write_json(state, read_json(state) | {"ended": ended})
+    make_tables(plan, tmp_path, tmp_path / "tables")
+    rows = [row for row in read_tables(tmp_path / "tables")["ranking"] if row["cache"] == "cold"]
+    found = sorted((row["loader"], row["status"], row["reason_code"]) for row in rows)
+    left_out = [("b", "skipped", "not-leading")] * 2 if ended else [(one, "missing", "") for one in "abb"]
+    assert found == sorted([("a", "ok", ""), *left_out])

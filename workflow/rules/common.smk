@@ -9,7 +9,7 @@ from scripts.common.vocabulary import PROTOCOL, REPORT
 from scripts.plan.experiment import PLACING
 from scripts.plan.planning import asked_for, planning
 from scripts.report import charts
-from scripts.report.ending import closing_words, last_words, leave_report
+from scripts.report.ending import closing_words, last_words, leave_report, show_answer
 
 TYPED = workflow.is_main_process  # the call that the user types, and no job's own
 try:
