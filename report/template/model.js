@@ -10,8 +10,8 @@
   const names = JSON.parse(form.dataset.names); // of each result: what to use, in words
   const preference = JSON.parse(form.dataset.preference); // the cheapest first
   const rows = [...table.tBodies[0].rows].filter((row) => row.dataset.candidates);
-  const ABLE = ["id", "item_ms", "slow_item_ms", "wait_item_ms", "loss", "start_ms", "item_bytes", "keeps", "held_bytes",
-    "cold_item_ms", "storage_item_ms", "tried"]; // as in scripts/report/hero.py
+  const ABLE = ["id", "item_ms", "slow_item_ms", "wait_item_ms", "loss", "start_ms", "item_bytes", "keeps",
+    "held_bytes", "cold_item_ms", "storage_item_ms", "tried"]; // as in scripts/report/hero.py
   const named = (values) => Object.fromEntries(values.map((value, at) => [ABLE[at], value]));
   const ofRow = new Map(rows.map((row) => [row, JSON.parse(row.dataset.candidates).map(named)]));
   const loaderOf = new Map(rows.flatMap((row) => ofRow.get(row).map((one) => [one.id, row.dataset.loader])));

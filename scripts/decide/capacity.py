@@ -137,7 +137,8 @@ def able_of(tables: Tables, row: Row) -> Able:
     slower = row["items_per_second"] / (row["interval_low"] or row["items_per_second"])
     off = row["step_check_points"] is not None and abs(row["step_check_points"]) > CHECKED_POINTS
     wait = None if off or row["step_wait_ms"] is None else row["step_wait_ms"] / batch
-    tried = row["step_au_from"] == TRIED and (batch, asked(tables, "step_ms"), row["step_au_percent"])
+    own = tables["dataset"]["config"]["report"]["step_ms"]  # of the session, whatever is asked for now
+    tried = row["step_au_from"] == TRIED and (batch, own, row["step_au_percent"])
     return Able(
         item_ms,
         item_ms and item_ms * slower,

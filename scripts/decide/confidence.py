@@ -32,7 +32,7 @@ def confidence(tables: Tables, answer: Mapping[str, Any], row: Row | None) -> di
     if not found:
         found = [Doubt("A", "settled", {"rounds": row["runs"], **_steady(tables, row)})]
     worst = found[0]
-    cause = {"grade": worst.grade, "code": worst.code, "values": dict(worst.values), "factor": None}
+    cause = {"grade": worst.grade, "code": worst.code, "values": dict(worst.values)}
     return cause | {"doubts": [one.code for one in found]}
 
 

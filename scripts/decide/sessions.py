@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scripts.common.counting import Round
-from scripts.decide.rounds import Speeds, Table, _levels
+from scripts.decide.intervals import levels
+from scripts.decide.rounds import Speeds, Table
 
 Results = Mapping[Hashable, Speeds]
 
@@ -56,9 +57,9 @@ def table_of(results: Results, error: float = 0.05) -> Table:
         return Table(results, error)
     values: dict[Hashable, dict[Hashable, float]] = {key: {} for key in results}
     for session, of_session in every.items():
-        for key, level in zip(of_session, _levels(_logs(of_session)), strict=True):
+        for key, level in zip(of_session, levels(_logs(of_session)), strict=True):
             values[key][session] = float(np.exp(level))
-    return Table(values, error)
+    return Table(values, error, serial=False)
 
 
 def between(results: Results) -> Between:
@@ -84,11 +85,11 @@ def between(results: Results) -> Between:
 def _values(results: Results) -> tuple[np.ndarray, np.ndarray]:
     """Return the level of each result in a session, in logarithms, and the variance of that by its rounds' scatter."""
     logs = _logs(results)
-    levels, there = _levels(logs), (~np.isnan(logs)).sum(axis=1)
-    rest = logs - levels[:, None]
+    centers, there = levels(logs), (~np.isnan(logs)).sum(axis=1)
+    rest = logs - centers[:, None]
     rest = rest - np.nanmean(rest, axis=0)
     freedom = np.maximum(there - 1, 1) * (1 - 1 / len(results))
-    return levels, np.nansum(rest**2, axis=1) / freedom / there
+    return centers, np.nansum(rest**2, axis=1) / freedom / there
 
 
 def _logs(results: Results) -> np.ndarray:

@@ -69,12 +69,13 @@ def _answer(tables: Tables, device: str) -> dict[str, Any]:
     known = [answer for _, answer in able.values() if answer.source != "unknown"]
     found["why"] = "keeps_up" if keeping else "none_keeps_up" if known else "fastest" if row else of_goals[0]["lacking"]
     found |= {"device": device, "scenario": rows[0]["scenario"] if rows else None, "lost": lost(tables, device)}
+    found["factor"] = _factor(table, best) if found["form"] == "noisy" else None
     now = row and _against(tables, table, row, able)
     explain = (found["choice"], of_goals[0]["id"], now and now["id"])
     return found | {
         "sessions": row["sessions"] if row else 0,
         "now": now,
-        "confidence": confidence(tables, found, row),
+        "confidence": {**confidence(tables, found, row), "factor": found.pop("factor")},
         "candidates": [_candidate(one, *able[one["id"]]) for one in fast] if able else [],
         "preference": [one["id"] for one in ordered],
         "explain": list(dict.fromkeys(filter(None, explain))),
@@ -99,6 +100,12 @@ def _choice(table: Compared | None, best: list[Row], fastest: Mapping[str, Any],
     most = max([1.0, *highs]) if all(highs) else None
     found = {"choice": chosen["id"], "form": "use", "ties": [one["id"] for one in others]}
     return found | {"at_most_times": most, "slower": None}
+
+
+def _factor(table: Compared, best: list[Row]) -> float | None:
+    """Return how many times as many rounds are likely to settle which one to use; None where none would."""
+    more = table.rounds_to_settle(map(key, best))
+    return None if more is None else 1 + more / max(row["runs"] for row in best)
 
 
 def _slower(table: Compared, best: list[Row], fastest: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -79,9 +79,9 @@ class Kind:
             array.close()
             raise Rejected(f"other type than its name says: an archive of arrays in a file that ends in {path.suffix}")
         if array.shape != tuple(self.shape):
-            raise Rejected(f"other shape: {list(array.shape)}, shape asks for {list(self.shape)}")
+            raise Rejected(f"other shape: {list(array.shape)}, shape is {list(self.shape)}")
         if array.dtype.newbyteorder("=") != np.dtype(self.dtype):
-            raise Rejected(f"other type: {array.dtype.name}, dtype asks for {self.dtype}")
+            raise Rejected(f"other type: {array.dtype.name}, dtype is {self.dtype}")
         values = np.array(array, dtype=np.dtype(self.dtype).newbyteorder("<"), order="C")
         if self.finite and values.dtype.kind == "f" and not np.isfinite(values).all():
             raise Rejected(f"not finite: {int((~np.isfinite(values)).sum()):,} values are NaN or infinite")

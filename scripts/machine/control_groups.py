@@ -173,8 +173,8 @@ def _parent(controllers: Sequence[str], groups: Sequence[Path], known: Collectio
             return parent
     if busy:
         raise NotPermitted(
-            f"cgroup v2 gives {' and '.join(controllers)} to no group below {groups[0]}, which holds processes; those "
-            "above are not writable (needs root outside the container, or a delegated cgroup)"
+            f"cgroup v2 gives {' and '.join(controllers)} to no group below {groups[0]}, which holds processes. "
+            "Those above are not writable (needs root outside the container, or a delegated cgroup)"
         )
     raise NotPermitted(NOT_WRITABLE)
 

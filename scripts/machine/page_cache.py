@@ -105,11 +105,11 @@ def why_not_warm(files: Iterable[Path], available: int, in_ram: int) -> tuple[st
     if found.total_bytes > available:
         return (
             f"{size}, and memory has room for {room} beside what processes use and {in_ram / 1e9:,.2f} GB of files in "
-            "RAM: measure it cold or limited, with fewer items, or without copies in RAM"
+            "RAM. Measure it cold or limited, with fewer items, or without copies in RAM"
         ), False
     return (
-        f"{size}, memory has room for {room}, and {100 * found.share:.0f} % of them stayed in the page cache: other "
-        "programs read files or used memory meanwhile; the same command tries it again"
+        f"{size}, memory has room for {room}, and {100 * found.share:.0f} % of them stayed in the page cache. "
+        "Other programs read files or used memory meanwhile; the same command tries it again"
     ), True
 
 

@@ -16,7 +16,7 @@ from scripts.common.vocabulary import LOCAL, RANDOM, REPEATED, SEQUENTIAL, UNKNO
 
 LEAST_ITEMS = 100  # of a split, and of the beginning of an epoch: fewer tell nothing
 LAGS = range(1, 9)  # so many streams that take turns are seen
-NEAR_PART = 10  # of a split: what is farther apart was not near, however long a batch is
+NEAR_PART = 10  # of an epoch: what is farther apart was not near, however long a batch is
 SIGNIFICANT = 5.0  # standard deviations
 LEAST_SPREAD_PERCENT = 90.0  # below which an order is not random,
 MOST_REPEATED_PERCENT = 5.0  # as above this,
@@ -64,7 +64,6 @@ def _near(orders: Sequence[np.ndarray], count: int) -> Iterator[tuple[float, flo
 
 def _repeated(orders: Sequence[np.ndarray], count: int, batch_size: int) -> Iterator[float]:
     """Yield the percentage that repeats itself beyond chance, 0 where it is not significant, for pairs of epochs."""
-    near = min(max(1, batch_size - 1), count // NEAR_PART)
     for number, later in enumerate(orders):
         for earlier in orders[:number]:
             place = np.full(count, -1)
@@ -72,6 +71,7 @@ def _repeated(orders: Sequence[np.ndarray], count: int, batch_size: int) -> Iter
             at = place[later]
             known = (at[1:] >= 0) & (at[:-1] >= 0)
             pairs, length = int(known.sum()), len(earlier)
+            near = min(max(1, batch_size - 1), length // NEAR_PART)
             if pairs < LEAST_ITEMS / 2:
                 continue
             chance = near * (2 * length - near - 1) / (length * (length - 1))

@@ -40,7 +40,7 @@ from scripts.machine import host
 from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run
 from scripts.measure.place_anew import place_anew
-from scripts.measure.race import Limits, Race, leading
+from scripts.measure.race import Limits, Race
 from scripts.measure.runner import Runner
 from scripts.plan.planned import Planned
 from scripts.plan.results import COLD_LEADERS, COLD_RUNS, Result
@@ -157,7 +157,7 @@ class Session:
             self.facts.say(asked=self.asked, ended="", spent=spent + time.monotonic() - began)
             say(race)
 
-        race = self._race(runner, noted, made, self.seconds(1 - self._after, spent))
+        race = self._race(runner, noted, made, self.seconds(1 - self.after, spent))
         race.run()
         later = self._race(
             runner, noted, self.known([self.facts]), self.seconds(COLD_SHARE), self._cold_of_leaders(race)
@@ -300,7 +300,7 @@ class Session:
             named = {name: speeds[path] for name, path in paths.items()}
             compared = Compared(named, together=names.keys() >= speeds.keys())
             middle = {paths[name]: compared.results.center(name).speed for name in named}
-            first = [paths[name] for name in leading(compared.results)]
+            first = [paths[name] for name in compared.results.leading()]
             best = {name[:2]: name for name in sorted(named, key=lambda name, middle=middle: middle[paths[name]])}
             choice, _ = compared.choose(  # as the report does: the fastest settings of each loader and tier
                 best.values(),
@@ -379,7 +379,7 @@ class Session:
         return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"
 
     @property
-    def _after(self) -> float:
+    def after(self) -> float:
         """The share of a session's time that is for what comes after its first race."""
         return (SEARCH_SHARE if self.explains else 0.0) + (COLD_SHARE if self._first != list(self.results) else 0.0)
 
@@ -489,8 +489,8 @@ def attempt_of(folder: Path, round_number: int, attempt: int) -> Path:
 class Display:
     """The progress of a session: a line redrawn in place on a terminal, else a line a round."""
 
-    def __init__(self, seconds: float | None, named: str = "") -> None:
-        self.round_number, self.named = -1, named
+    def __init__(self, seconds: float | None, named: str = "", after: float = 0.0) -> None:
+        self.round_number, self.named, self.after = -1, named, after  # seconds that come after a race
         self.ends = None if seconds is None else time.monotonic() + seconds
         self.inplace = sys.stderr.isatty()
 
@@ -498,7 +498,7 @@ class Display:
         """Say where the race is."""
         if race.round_number == self.round_number and not self.inplace:
             return
-        left = f", {max(0.0, self.ends - time.monotonic()) / 60:.1f} min left" if self.ends else ""
+        left = f", {self._left(race) / 60:.1f} min left" if self.ends else ""
         many = f"{len(race.live)} of {len(race.scenarios)} results"
         text = f"{self.named}round {race.looks + 1}, {many}{left}{self._leaders(race)}"
         if self.inplace:
@@ -507,6 +507,12 @@ class Display:
         else:
             self.round_number = race.round_number
             print(text, file=sys.stderr, flush=True)
+
+    def _left(self, race: Race) -> float:
+        """Return the seconds left, of which the least rounds take as many as they need."""
+        each = race.seconds / race.runs if race.runs else 0.0
+        missing = sum(max(0, race.least(one) - len(race.made.get(one, ()))) for one in race.live)
+        return max(0.0, self.ends - time.monotonic(), each * missing + self.after)
 
     def _leaders(self, race: Race) -> str:
         middle = middles(race)
@@ -576,7 +582,9 @@ def _explain(plan: Planned, name: str) -> dict[str, Any]:
 @contextlib.contextmanager
 def _runs(session: Session, named: str = "") -> Iterator[tuple[Runner, "Display"]]:
     """Yield what makes the runs of a session, and what says how far it is."""
-    display = Display(session.seconds(1.0, session.facts.state["spent"]), named)
+    display = Display(
+        session.seconds(1.0, session.facts.state["spent"]), named, session.seconds(session.after) or 0.0
+    )
     with contextlib.ExitStack() as stack:
         stack.callback(display.close)
         there = [run for run in session.results.values() if is_there(run)]

@@ -20,8 +20,8 @@ from scripts.measure.warm import Server
 from scripts.plan.results import Bound, Measurement, Result
 
 NO_RECORD = (
-    "the run left no record, however often it was tried: its process ended by itself, or something killed it, perhaps "
-    "for lack of memory; see its log"
+    "the run left no record, however often it was tried: its process ended, or something killed it, perhaps for lack "
+    "of memory; see its log"
 )
 CONTROL_MINUTES = 10  # that a control run may take
 TRIES = 3  # of a run that leaves no record

@@ -148,7 +148,7 @@ def _check_typed(overrides: Mapping[str, Any]) -> None:
             except yaml.YAMLError as error:
                 raise UserError(
                     f"config: {key}: found {value!r}: {getattr(error, 'problem', None) or error}; allowed is YAML, in "
-                    "which braces, brackets and quotes pair. Mend it."
+                    "which braces, brackets and quotes pair. Correct it."
                 ) from None
 
 

@@ -23,6 +23,7 @@ DECODED_BYTES_PER_SECOND = 200e6  # what a loader that decodes delivers; of any 
 QUEUES = 6  # times what workers and queues hold, of a run: 2 untimed and the 4 of its window (measure/window.py)
 FIRST_EPOCH_SECONDS = 5.0  # a run's first epoch is untimed unless it is longer or read at less than
 NOTICED_BYTES_PER_SECOND = 5e8  # (measure/window.py)
+LEAST_ROUNDS = 3  # of a session, however long they take (measure/race.py); one of trainings
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0
 COPY_BYTES_PER_SECOND = 100e6  # of decoding, of writing a format, of a copy on a tier
@@ -85,7 +86,7 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
 
 
 def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_bytes: int) -> float:
-    """Return the minutes that the sessions of a group take for what is left of it, of each its first round in any
+    """Return the minutes that the sessions of a group take for what is left of it, of each its least rounds in any
     case.
     """
     measure = plan.config["measure"]
@@ -96,8 +97,9 @@ def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_byt
     sessions = max(map(plan.sessions_left, found), default=0)
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
-        first_round = (sum(_run_seconds(plan, result, epoch_bytes) for result in found) + cold) / 60
-        return sessions * max(least, first_round, measure["minutes"] * len(found) / len(every))
+        times = {result.id: 1 if result.task in TRAINING else LEAST_ROUNDS for result in found}
+        rounds = cold + sum(times[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found)
+        return sessions * max(least, rounds / 60, measure["minutes"] * len(found) / len(every))
     repeats = {result.id: measure["train_repeats" if result.task in TRAINING else "repeats"] for result in found}
     warm = sum(repeats[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found)
     return sessions * (warm + COLD_RUNS * cold) / 60

@@ -42,7 +42,7 @@ def _check_name(name: str, where: tuple[Any, ...]) -> None:
         but = f"; but not {', '.join(taken)}, which are feedrate's folders" if name in taken else ""
         raise UserError(
             f"config: {key_path(where)}: found the name {name!r}, allowed are up to 64 letters, digits and "
-            f"underscores, not ending in twenty of the same{but}. Rename it."
+            f"underscores, without twenty repeats of a part at the end{but}. Rename it."
         )
 
 

@@ -29,7 +29,7 @@ from scripts.plan.leftovers import remove_from_ram
 from scripts.plan.planned import ROWS, Planned
 
 TARGET = re.compile(r"(?:\./)?results/([^/]+)\.json")
-MEASURED_BY = ("sessions", "minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks")
+MEASURED_BY = ("minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks")
 MEASURED_BY += ("timeline", "steps", "seed")  # keys of `measure` that say how a session goes
 
 
@@ -122,8 +122,15 @@ class Planning(Planned):
         return bool(hashes) and held == hashes.keys() and ended
 
     def session_digest(self, name: str) -> str:
-        """Return a hash of what a session measures and how: a change of it makes the session again."""
-        return self.digest(self.of_session(name), MEASURED_BY)
+        """Return a hash of what a session measures and how: a change of it makes the session again.
+
+        More sessions of the same than the config asks for are no change.
+        """
+        hashes = facts.Bases(self.content, self.root).hashes(self.sessions[name])
+        every = facts.sessions(self.root, self.dataset)
+        there = sum(one.name == name and one.results == hashes for one in every)
+        sessions = max(there, self.config["measure"]["sessions"])
+        return f"{self.digest(self.of_session(name), MEASURED_BY)}.{sessions}"
 
     def content_digest(self) -> str:
         """Return a hash of what the plan says, but for words about loaders: a change of it makes the tables again."""

@@ -58,10 +58,10 @@ class Result(Measurement):
     format_version: int = 1
     task: str = _option("read", "what is done with the batches", choices=tuple(TASKS))
     cache: str = _option("warm", "state of the page cache when an epoch begins", choices=("warm", *COLD))
-    step_ms: float = _option(0.0, "wait so long after each batch, as for a training step", type=float)
+    step_ms: float = _option(0.0, "ms of an emulated training step after each batch", type=float)
     epochs: str | int = _option("auto", "timed epochs; auto: as many as the run needs to be long enough")
-    bottlenecks: bool = _option(False, "afterwards look for what holds the loader back", action="store_true")
-    timeline: bool = _option(False, "afterwards note what each process does with its batches", action="store_true")
+    bottlenecks: bool = _option(False, "afterwards find the bottleneck", action="store_true")
+    timeline: bool = _option(False, "afterwards record what each process does with its batches", action="store_true")
     batch_ms: float = _option(0.0, "try steps with a loader that takes so long for a batch; 0: no", type=float)
     asked_step_ms: float = _option(0.0, "try this step too, that of your own training; 0: none", type=float)
     host_share: float = _option(0.3, "of a step, for which it holds the interpreter", type=float)
@@ -73,8 +73,8 @@ class Result(Measurement):
     logs: str | None = _option(None, "TensorBoard's folder, of the tasks that train")
     mode: str = _option(
         "epochs",
-        "epochs: proof and whole epochs; proof: only that every item is right; run: a window of a proven result; "
-        "trials: what --bottlenecks, --timeline and --batch-ms ask for, of a proven result",
+        "epochs: proof and whole epochs; proof: only the proof; run: a window of a proven result; trials: of one, "
+        "what --bottlenecks, --timeline and --batch-ms name",
         choices=("epochs", "proof", "run", "trials"),
     )
     proof: str | None = _option(None, "record of the proof that a run relies on")

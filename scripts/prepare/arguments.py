@@ -24,7 +24,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", type=Path, help="plan.json, which has more options: how clips are fetched, not which")
     parser.add_argument("--call", default=f"process {os.getpid()}", help="name of the call that this is a job of")
     _add_options(parser, "--kind-options", "of data that is no audio: its options as a JSON object", default="{}")
-    parser.add_argument("--clip-seconds", type=float, default=10.0, help="fixed clip length of the experiment")
+    parser.add_argument("--clip-seconds", type=float, default=10.0, help="fixed length of an item")
     parser.add_argument("--shards", type=int, default=1, help="number of shards")
     parser.add_argument("--store", type=Path, required=True, help="folder that keeps audio the source brings")
 

@@ -15,18 +15,8 @@ from scripts.report.sentences import keeps_up_text, use_text
 from scripts.report.shown import of_each_loader
 
 MARGIN = 1.15  # of the axis beyond what is drawn
-ABLE = (
-    "item_ms",
-    "slow_item_ms",
-    "wait_item_ms",
-    "loss",
-    "start_ms",
-    "item_bytes",
-    "keeps",
-    "held_bytes",
-    "cold_item_ms",
-)
-ABLE += ("storage_item_ms", "tried")  # what the page's script needs of a candidate
+ABLE = ("item_ms", "slow_item_ms", "wait_item_ms", "loss", "start_ms", "item_bytes", "keeps", "held_bytes")
+ABLE += ("cold_item_ms", "storage_item_ms", "tried")  # what the page's script needs of a candidate
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Any]

@@ -356,8 +356,8 @@ TABLES = {
         Column("seconds", float, "record: seconds", "Seconds", doc="writing all items, once"),
         Column("bytes", int, "record: bytes", "Size", bytes_text, "of all files"),
         Column("files", int, "record: files", "Files", doc="number of files"),
-        Column("fits_cache", bool, doc="whether the measured split fits into the last-level caches of the cores "
-               "allowed; blank: unknown"),
+        Column("fits_cache", bool, heading="Fits caches", doc="whether the measured split fits into the last-level "
+               "caches of the cores allowed; blank: unknown"),
         Column("items", int, "record: items", "Items", doc="of both splits"),
         replace(_SHARED["items_per_second"], of="record: items_per_second", doc="written"),
     )),

@@ -115,6 +115,12 @@ def test_the_numbers_are_those_of_the_definition():
     assert order.measured([range(99)] * 2, range(99), 8)["measured"] == "unknown"
 
 
+@pytest.mark.parametrize("batch_size", [1, 32, 20_000])
+def test_the_same_beginning_of_two_epochs_is_told_however_large_a_batch_is(batch_size):
+    items = np.random.default_rng(0).permutation(20_000)[:100]
+    assert order.measured([items, items], range(20_000), batch_size)["measured"] == "repeated"
+
+
 def test_a_run_of_another_order_than_was_proven_is_a_fault():
     chance = np.random.default_rng(0)
     proven = order.measured([chance.permutation(500) for _ in range(3)], range(500), BATCH)

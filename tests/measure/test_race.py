@@ -1,6 +1,7 @@
 """A session played with planted speeds: who is run when, what is made again, who leaves, when it ends."""
 
 import random
+import re
 from collections import Counter
 from functools import partial
 from types import SimpleNamespace
@@ -83,6 +84,18 @@ def test_progress_names_what_is_fastest_once_several_are_measured(capsys):
     assert named == sorted(named) and named[-1] and named.count(False) >= 3
 
 
+def test_the_time_left_is_that_of_the_least_rounds_where_they_take_longer_than_the_session(capsys):
+    class Shown(Played):
+        def say(self, race):
+            display(race)
+
+    display = run_session.Display(0.1, after=60.0)
+    display.inplace = True
+    Shown({f"disk/{name}/b32": 1000.0 for name in "abcdef"}, seconds=6.0, seconds_of=lambda _one: 60.0)
+    left = re.findall(r"([\d.]+) min left", capsys.readouterr().err)
+    assert left[0] == "18.0" and left[-1] == "1.0" and len(set(left)) == 18, "a minute a run, and one afterwards"
+
+
 def test_what_is_far_behind_leaves_early_what_is_behind_later_and_what_leads_stays():
     speeds = {"fast": 1000.0, "near": 990.0, "behind": 700.0, "far": 20.0, "kept": 690.0, "kept far": 10.0}
     played = Played(speeds, seconds=200.0, noise=0.05, keep={"kept", "kept far"})
@@ -96,7 +109,7 @@ def test_what_is_far_behind_leaves_early_what_is_behind_later_and_what_leads_sta
 
 @pytest.mark.parametrize("slow", [1.0, 30.0])  # seconds of a run of what left
 def test_those_that_left_come_back_together_within_their_share_of_the_time(slow):
-    speeds = {"fast": 1000.0, "near": 990.0, "far": 100.0, "farther": 50.0}
+    speeds = {"fast": 1000.0, "near": 990.0, "far": 10.0, "farther": 5.0}
     played = Played(speeds, seconds=2000.0, noise=0.3, seconds_of=lambda one: slow if "far" in one else 1.0)
     later = [(one, round_number) for one, round_number, _ in played.accepted if round_number > race.LEAST_ROUNDS]
     back = [{round_number for one, round_number in later if one == name} for name in ("far", "farther")]
@@ -341,7 +354,7 @@ def left_after(rounds, speeds, named):
 
 
 def test_over_two_tiers_more_leaves_sooner_and_a_loader_leaves_with_both():
-    speeds = {"first": 100.0, "second": 98.0, **{f"behind_{number}": 36.0 for number in range(8)}}
+    speeds = {"first": 100.0, "second": 98.0, **{f"behind_{number}": 22.0 for number in range(8)}}
     alone, over = left_after(3, speeds, named=False), left_after(3, speeds, named=True)
     assert len(over) > len(alone)
     assert {path for path in over if path.endswith(("first", "second"))} == set()

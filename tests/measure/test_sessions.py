@@ -61,7 +61,7 @@ def test_a_warm_run_finds_its_files_in_the_cache_after_a_limited_one(plan, monke
     ("evicted", "room", "tries", "says"),
     [
         (1, 10**12, 2, None),  # others had put the files out of the cache once
-        (99, 10**12, TRIES, "0 % of them stayed in the page cache: other programs"),
+        (99, 10**12, TRIES, "0 % of them stayed in the page cache. Other programs"),
         (99, 10**6, 1, "0.01 GB, and memory has room for 0.00 GB beside what processes use and"),
         (0, 10**12, 1, "its files are in the page cache, so that it reads past that, or other files"),
     ],

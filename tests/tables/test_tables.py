@@ -483,6 +483,21 @@ def test_runs_from_which_others_took_the_machine_are_left_out(tmp_path):
     assert [row["counts"] for row in tables["runs"] if row["loader"] == "b"] == [True, False, True, True]
 
 
+def test_a_result_that_something_outside_works_for_is_told_and_keeps_its_runs(tmp_path):
+    quiet = {"others": [0.0, 2.0, 1.0]}
+    made = [Made(name, "ram", [100.0, 101.0, 102.0], **quiet) for name in "ab"]
+    made.append(Made("served", "ram", [50.0, 51.0, 52.0], others=[40.0, 48.0, 52.0]))
+    rows = {row["loader"]: row for row in tables_of(tmp_path, made)["ranking"]}
+    found = {name: (row["works_outside"], row["runs"]) for name, row in rows.items()}
+    assert found == {"a": (False, 3), "b": (False, 3), "served": (True, 3)}
+
+
+def test_what_a_proof_measured_of_a_loader_is_in_its_rows(tmp_path):
+    [run], [row] = (tables_of(tmp_path, [Made("a", "ram", [100.0])])[name] for name in ("runs", "ranking"))
+    found = {"order_declared": "random", "order_measured": "random", "order_spread_percent": 99.0, "loader_threads": 3}
+    assert found.items() <= run.items() and found.items() <= row.items()
+
+
 def test_the_bound_tells_the_noise_of_the_machine(tmp_path):
     bounds = {("cpu", 32): [100.0, 110.0, 90.0, 100.0], ("cpu", 64): [100.0]}
     tables = tables_of(tmp_path, [Made("a", "ram", [1.0])], bounds=bounds)

@@ -10,9 +10,9 @@ QUESTION = "Does it matter to a real training?"
 DATA = "training.csv, ranking.csv, runs.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 120, "training"
 CAPTION = (
-    "Items per second in training, by a bare loop (filled) and by Lightning (hollow), by loader and tier at the "
-    "fastest of the settings that were trained: every run as a point, with the result and its interval. The distance "
-    "between the two is Lightning's own cost; loaders that are level here are all fast enough for this model."
+    "Items per second in training, in a bare loop (filled) and by Lightning (hollow), at the fastest settings that "
+    "were trained. Every run is a point, beside the result and its interval. The distance between the two is "
+    "Lightning's own cost. Loaders at the same level are all fast enough for this model."
 )
 NEEDS = "a training with a verified speed"
 _METHODS = dict(zip(COMPARED, _dots.WAYS, strict=True))
