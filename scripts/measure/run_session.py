@@ -50,6 +50,10 @@ SEARCH_SHARE = 0.25  # of a session's time, for what explains its candidates
 COLD_SHARE = 0.15  # of it, for the leaders from a cold cache, where only these are measured so
 START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, third window goes on for an epoch start
 STEPS_SHARE, LEAST_STEPS_SECONDS = 0.35, 30.0  # of that time too, and at least, for trials with steps
+HOPELESS, SLOWEST_BATCH_MS = (
+    4.0,
+    2000.0,
+)  # times the own step that a batch takes, and at most: else not tried with steps
 SAME_BATCH = 1.25  # times that a batch took when steps were tried: within, they are not tried again
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
@@ -297,8 +301,7 @@ class Session:
         speeds, began = middles(race), time.monotonic()
         for path in self._to_try(speeds) if self.measure["steps"] != "none" else ():
             if time.monotonic() - began < self._steps_seconds():
-                batch_ms = 1000 * self.results[path].settings["batch_size"] / speeds[path]
-                self._explain(runner, self._steps_of(path, batch_ms), facts.STEPS)
+                self._explain(runner, self._steps_of(path, self._batch_ms(path, speeds)), facts.STEPS)
         found = self._candidates()
         for path in found if self.explains else ():
             self._explain(runner, self._trials(path), facts.TRIALS)
@@ -307,17 +310,25 @@ class Session:
     def _to_try(self, speeds: Mapping[str, float]) -> list[str]:
         """Return the results with which training steps are tried, the current loader's first, then the fastest first.
 
-        Of each loader on each device that is the fastest, and whatever has fewer workers than all that are faster.
+        Of each loader on each device that is the fastest, and whatever has fewer workers than all that are faster. What
+        takes many times the user's own step for a batch starves it by its rate alone.
         """
         chosen: dict[str, None] = {}
         for path in sorted(speeds, key=speeds.__getitem__, reverse=True):
             run = self.results[path]
             same = [one for one in chosen if _kin(self.results[one]) == _kin(run)]
             workers = run.settings["workers"] or 0
-            if plain_read(run) and all(workers < (self.results[one].settings["workers"] or 0) for one in same):
+            batch_ms, own = self._batch_ms(path, speeds), run.loader == self.now or self.step_ms is None
+            slow = batch_ms > (SLOWEST_BATCH_MS if own else min(SLOWEST_BATCH_MS, HOPELESS * self.step_ms))
+            fewer = all(workers < (self.results[one].settings["workers"] or 0) for one in same)
+            if plain_read(run) and fewer and not slow:
                 chosen[path] = None
         first = [path for path in chosen if self.results[path].loader == self.now]
         return list(dict.fromkeys([*first, *chosen]))
+
+    def _batch_ms(self, path: str, speeds: Mapping[str, float]) -> float:
+        """Return how long a result takes for a batch, in ms, by speeds in items/s."""
+        return 1000 * self.results[path].settings["batch_size"] / speeds[path]
 
     def _steps_seconds(self) -> float:
         """Return how long trials with steps may take."""

@@ -259,13 +259,17 @@ def test_steps_are_tried_with_all_loaders_before_what_leads_is_explained(monkeyp
     """Each one's fastest settings on its fastest tier, and with fewer workers; the time for that is limited."""
     speeds = {"a/ram/w2": 9.0, "a/disk/w2": 8.0, "a/ram/w0": 5.0, "a/ram/w4": 4.0, "b/ram/w0": 7.0}
     speeds |= {"b/ram/w2": 6.0, "now/ram/w2": 2.0, "now/ram/w0": 1.0, "c/ram/w2": 3.0, "train/ram/w0": 99.0}
+    speeds = {path: 1000 * speed for path, speed in speeds.items()} | {
+        "hopeless/ram/w0": 32 / 0.081,
+        "ahead/ram/w2": 1.0,
+    }
     runs = {path: tried(path, workers=int(path[-1])) for path in speeds}
     runs["train/ram/w0"].task = "train"
     made, clock = [], iter(range(0, 1000, 7))
     monkeypatch.setattr(run_session.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(run_session, "middles", lambda _race: speeds)
     session = run_session.Session.__new__(run_session.Session)
-    session.__dict__ |= {"results": runs, "now": "now", "measure": {"minutes": minutes, "steps": "all"}}
+    session.__dict__ |= {"results": runs, "now": "now", "step_ms": 20, "measure": {"minutes": minutes, "steps": "all"}}
     session.__dict__ |= {"_steps_of": lambda path, batch_ms: (path, batch_ms), "_trials": lambda path: path}
     session.__dict__ |= {"_candidates": lambda: ["b/ram/w0"]}
     session.measure |= {"bottlenecks": "candidates", "timeline": "none"}
@@ -274,6 +278,10 @@ def test_steps_are_tried_with_all_loaders_before_what_leads_is_explained(monkeyp
     order = ["now/ram/w2", "now/ram/w0", "a/ram/w2", "b/ram/w0", "a/ram/w0", "c/ram/w2"]
     expected = [("steps-", (path, 32000 / speeds[path])) for path in order[:tries]]
     assert made == [*expected, ("trials-", "b/ram/w0")]
+    made.clear()
+    session.now, session.measure["minutes"] = "hopeless", "none"
+    session._explained(None, None)
+    assert made[0] == ("steps-", ("hopeless/ram/w0", pytest.approx(81.0))), "the current loader is tried all the same"
     made.clear()
     session.measure["steps"] = session.measure["bottlenecks"] = "none"
     assert session._explained(None, None) == ["b/ram/w0"] and made == []

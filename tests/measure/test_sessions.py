@@ -151,6 +151,18 @@ def test_a_run_that_leaves_no_record_is_tried_again(monkeypatch, small, cause, l
     assert (record["status"], record["reason_code"]) == (("failed", cause) if lost == TRIES else ("ok", None))
 
 
+def test_trials_with_steps_leave_a_record_of_each_length(small):
+    with Runner(Corpus(Path(small.corpus)).sample, random.Random(0)) as runner:
+        write_json(Path(small.path), runner.make(small))
+        asked = {"batch_ms": 5.0, "asked_step_ms": 8.0, "host_share": 0.5}
+        record = runner.make(replace(small, mode="trials", proof=small.path, **asked))
+    checked_record(record, Path(small.path))
+    steps = record["steps"]
+    assert [steps[name]["step_ms"] for name in ("plain", "knee", "long", "check")] == [0.0, 5.0, 20.0, 8.0]
+    assert all(steps[name]["period_ms"] >= 0.99 * steps[name]["step_ms"] for name in ("knee", "long", "check"))
+    assert steps["host_share"] == 0.5 and record["warnings"] == []
+
+
 def test_a_batch_that_is_larger_than_the_split_is_a_batch_of_all(small):
     """What the in-memory ceiling streams is no larger than what a loader can deliver."""
     corpus = Corpus(Path(small.corpus))
