@@ -90,7 +90,14 @@ def plan_of(root: Path, **changes) -> Planned:
 
 @pytest.fixture
 def root(tmp_path, monkeypatch) -> Path:
-    """An empty project, in which the test works."""
+    """An empty project, in which the test works, and whose verdict has every result explained."""
+
+    def verdict_of(content, _root):
+        return {
+            "answers": [{"explain": [f"{row['loader']}/{row['tier']}/{row['slug']}" for row in content["results"]]}]
+        }
+
+    monkeypatch.setattr(run_session, "verdict_of", verdict_of)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -183,7 +183,7 @@ def test_sessions_that_measured_the_same_are_shown_together_once_they_came_to_th
     _, slow = both["ranking"]
     assert (slow["sessions"], slow["runs"]) == (2, 6) and alone["ranking"][1]["sessions"] == 1
     assert slow["items_per_second"] == pytest.approx(55) and slow["interval_low"] is None, "two values are too few"
-    assert alone["ranking"][1]["slower_low"] == pytest.approx(2) and slow["slower_low"] < 1.2 < 2 < slow["slower_high"]
+    assert slow["slower_low"] < alone["ranking"][1]["slower_low"] and slow["slower_high"] > 2
     assert slow["all_between_sessions_percent"] == pytest.approx(100 * np.log(1.21) / 2, rel=0.01)
     assert alone["ranking"][1]["between_sessions_percent"] is None
 
