@@ -582,9 +582,7 @@ def _explain(plan: Planned, name: str) -> dict[str, Any]:
 @contextlib.contextmanager
 def _runs(session: Session, named: str = "") -> Iterator[tuple[Runner, "Display"]]:
     """Yield what makes the runs of a session, and what says how far it is."""
-    display = Display(
-        session.seconds(1.0, session.facts.state["spent"]), named, session.seconds(session.after) or 0.0
-    )
+    display = Display(session.seconds(1.0, session.facts.state["spent"]), named, session.seconds(session.after) or 0.0)
     with contextlib.ExitStack() as stack:
         stack.callback(display.close)
         there = [run for run in session.results.values() if is_there(run)]
