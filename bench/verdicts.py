@@ -1,6 +1,6 @@
 """How often what is said is wrong: sessions of planted speeds, simulated, through the functions that decide.
 
-    python -m bench.verdicts --sessions 200
+    python -m bench.verdicts --sessions 300
 
 A session is a `Race` with its looks, those that leave and those that return; what it measured is judged by `Compared`,
 as the report does. Four loaders are equally fast; others are 5 %, 25 %, 2 and 6 times slower, in pairs of equals. On
@@ -120,7 +120,7 @@ def planted(tiers: int) -> dict[Name, float]:
 
 def session(noise: str, rounds: int, tiers: int, seed: int) -> dict[Name, dict[int, float]]:
     """Return what a session of so many rounds' time measured of results as `planted`: {result: {round: items/s}}."""
-    slower, chance = planted(tiers), np.random.default_rng([seed, rounds, tiers])
+    slower, chance = planted(tiers), np.random.default_rng([seed, rounds, tiers, [*NOISES].index(noise)])
     names, most = [*slower], 6 * rounds + 10  # rounds: who stays has the time of those that left
     loaders = np.unique([name.loader for name in names], return_inverse=True)[1]
     time = np.linspace(-1, 1, rounds)[np.minimum(np.arange(most), rounds - 1)]
@@ -226,7 +226,7 @@ def outlasting(rounds: int, tables: int = 1000) -> float:
 def main() -> None:
     """Print the rates of each cell, and fail where one does not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sessions", type=int, default=200, help="in each cell")
+    parser.add_argument("--sessions", type=int, default=300, help="in each cell")
     parser.add_argument("--noise", nargs="*", default=[*NOISES], help="only these")
     arguments = parser.parse_args()
     cells = [Cell(*found) for found in product(arguments.noise, ROUNDS, TIERS)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 from typing import Any
 
+from scripts.common.groups import first_of
 from scripts.common.statistics import compare
 from scripts.decide import rounds
 from scripts.decide.panel import (
@@ -19,7 +20,6 @@ from scripts.decide.panel import (
     speeds_of,
     with_speed,
 )
-from scripts.tables.groups import first_of
 
 SLOWEST = 2.0  # times slower than the fastest: beyond it, little memory recommends nothing
 

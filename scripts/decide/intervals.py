@@ -3,7 +3,7 @@
 The model is result + round + noise, where each result has its own amount of noise (Grubbs 1948). A variance of 3 to 10
 runs is too uncertain to be used as it is, and the variances of loaders differ too much to be pooled. So each is
 moderated (after Smyth 2004): a mean of its own and the pooled one, where the pooled one has the more weight, the less
-the variances differ. With fewer than 7 runs it is at least the pooled one.
+the variances differ. With fewer than 8 runs it is at least the pooled one.
 
 What is pooled is the field: results within twice the speed of the fastest. What is further off has no part in how sure
 anything is of these. Against what is far off the noise of all is pooled, but for what is wild: that has its own alone.
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-FEW = 7  # runs, below which no variance counts as smaller than the pooled one
+FEW = 8  # runs, below which no variance counts as smaller than the pooled one
 DEGREES = np.array([1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 60, 120, 1000])  # of freedom
 FAR = 2.0  # times slower than the fastest is far off: it has no part in the noise of the others
 WILD = 4.0  # times the pooled variance: what is far off and has more is judged by its own alone, of 4 degrees and more

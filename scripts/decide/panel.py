@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from scripts.common import sample
 from scripts.common.counting import Name, Round
+from scripts.common.scenarios import scenario_order, scenarios
 from scripts.common.vocabulary import COLD, RAM, RANDOM, UNKNOWN
-from scripts.tables.columns import scenario_order, scenarios
 
 if TYPE_CHECKING:
     from scripts.decide.choice import Compared

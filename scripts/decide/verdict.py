@@ -1,26 +1,19 @@
 """The decision: tables in, verdict.json out, codes and numbers alone (docs/verdict.schema.json, docs/decision.md).
 
-    feedrate decide --tables results/tables/demo --step-ms 50 --batch 64
-
-prints the verdict for other numbers than the config's. The terminal, the page and the README show it and decide
-nothing; the session asks it whom to explain.
+The terminal, the page and the README show it and decide nothing; the session asks it whom to explain.
 """
 
-import argparse
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from scripts.common.errors import UserError, run_main
+from scripts.common.errors import UserError
+from scripts.common.groups import first_of
 from scripts.decide.capacity import Answer, answers, items_of, yours_of
 from scripts.decide.cautions import cautions, slower_with_workers
 from scripts.decide.choice import Compared
 from scripts.decide.confidence import confidence, lost
 from scripts.decide.goals import expense, goals
 from scripts.decide.panel import asked, compared, devices, had_now, key, main_panel, with_speed
-from scripts.tables.columns import read_tables
-from scripts.tables.groups import first_of
 
 VERSION = 1  # of verdict.json: raised where a key changes its meaning or goes
 
@@ -142,33 +135,3 @@ def _candidate(row: Row, able: Any, answer: Answer) -> dict[str, Any]:
     found = {"id": row["id"], **{name: row[name] for name in (*_ABOUT, *_SPEED)}, **able._asdict()}
     answered = {"au": answer.au, "au_low": answer.low, "au_most": answer.most, "source": answer.source}
     return {**found, **answered, "keeps_up": answer.keeps_up}
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the program's options."""
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--tables", required=True, type=Path, help="folder of tables, such as results/tables/demo")
-    for name, what in _NUMBERS.items():
-        options.add_argument(f"--{name.replace('_', '-')}", type=float, help=f"{what}; default: as config.yaml says")
-    return options
-
-
-_NUMBERS = {
-    "step_ms": "milliseconds of a training step",
-    "batch": "items of a batch",
-    "gigabytes": "GB of your data, as 16-bit samples",
-    "ram_gigabytes": "GB of memory of the machine that trains",
-    "storage_mbps": "MB/s of the storage that the data is on",
-}
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Print the verdict of tables, for the numbers that are given."""
-    tables = read_tables(arguments.tables)
-    given = {name: getattr(arguments, name) for name in _NUMBERS if getattr(arguments, name) is not None}
-    tables["dataset"]["report"] = {**tables["dataset"]["report"], **given}
-    print(json.dumps(verdict(tables), indent=1))
-
-
-if __name__ == "__main__":
-    run_main(lambda: main(parser().parse_args()))

@@ -32,10 +32,8 @@ from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.plan_file import read_plan
 from scripts.common.serving import serving
-from scripts.common.vocabulary import COLD, LASTING, TRAINING, ranks_of
-from scripts.decide.choice import Compared
+from scripts.common.vocabulary import COLD, TRAINING, ranks_of
 from scripts.decide.sessions import Round
-from scripts.decide.utilisation import TARGET_AU_PERCENT, feeding
 from scripts.machine import host
 from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run
@@ -44,6 +42,7 @@ from scripts.measure.race import Limits, Race
 from scripts.measure.runner import Runner
 from scripts.plan.planned import Planned
 from scripts.plan.results import COLD_LEADERS, COLD_RUNS, Result
+from scripts.tables.write_tables import verdict_of
 
 BOUNDS = "bounds"  # the folder of a session's control runs
 LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `measure` that say how long a race is
@@ -68,7 +67,7 @@ class Session:
     """
 
     def __init__(self, plan: Planned, name: str, root: Path = Path(), explain: bool = False, place: int = 0) -> None:
-        self.plan, self.measure, self.name = plan, plan.config["measure"], name
+        self.plan, self.measure, self.name, self.root = plan, plan.config["measure"], name, root
         self.now, self.step_ms = plan.config["report"]["now"], plan.config["report"]["step_ms"]
         self.host_share = plan.config["report"]["host_share"]
         asked = {result.id: result for result in plan.of_session(name)}
@@ -288,41 +287,23 @@ class Session:
                 record = runner.control(replace(bound, repeat=repeat))
                 write_json(self.facts.folder / bound.id / f"{repeat}.json", record)
 
-    def _candidates(self, race: Race) -> list[str]:
-        """Return what is explained of each device, from a warm cache: the fastest, what the report will name first, and
-        the current loader.
+    def _candidates(self) -> list[str]:
+        """Return what the verdict has explained: of each device that reads from a warm cache what it chooses, the
+        fastest, and the current loader.
         """
-        found, names = [], compared_over_tiers(self.results)
-        for speeds in filter(None, race.speeds()):
-            if not plain_read(self.results[next(iter(speeds))]):
-                continue
-            paths = {name_of(self.results[path]): path for path in speeds}
-            named = {name: speeds[path] for name, path in paths.items()}
-            compared = Compared(named, together=names.keys() >= speeds.keys())
-            middle = {paths[name]: compared.results.center(name).speed for name in named}
-            first = [paths[name] for name in compared.results.leading()]
-            best = {name[:2]: name for name in sorted(named, key=lambda name, middle=middle: middle[paths[name]])}
-            choice, _ = compared.choose(  # as the report does: the fastest settings of each loader and tier
-                best.values(),
-                lambda one, paths=paths: self._expense(paths[one]),
-                lambda one, paths=paths, middle=middle: self._starves(paths[one], middle[paths[one]]),
-            )
-            chosen = paths[choice.key]
-            had = [path for path in speeds if self.results[path].loader == self.now]
-            had = sorted(had, key=middle.__getitem__)[-1:]
-            fastest = max(first, key=middle.__getitem__)
-            if compared.loaders and self.results[fastest].loader == self.results[chosen].loader:
-                fastest = chosen  # on another tier, whose files are in memory too
-            found += dict.fromkeys([fastest, chosen, *had])
-        return found
+        answers = verdict_of(self.plan.content, self.root)["answers"]
+        names = (name.split("/") for answer in answers for name in answer["explain"])
+        paths = ("/".join((tier, loader, slug)) for loader, tier, slug in names)
+        return [path for path in paths if path in self.results and plain_read(self.results[path])]
 
     def _explained(self, runner: Runner, race: Race) -> list[str]:
         """Try training steps with the loaders, then look for what explains the candidates; return these."""
         speeds, began = middles(race), time.monotonic()
         for path in self._to_try(speeds) if self.measure["steps"] != "none" else ():
             if time.monotonic() - began < self._steps_seconds():
-                self._explain(runner, self._steps_of(path, self._batch_ms(path, speeds)), facts.STEPS)
-        found = self._candidates(race)
+                batch_ms = 1000 * self.results[path].settings["batch_size"] / speeds[path]
+                self._explain(runner, self._steps_of(path, batch_ms), facts.STEPS)
+        found = self._candidates()
         for path in found if self.explains else ():
             self._explain(runner, self._trials(path), facts.TRIALS)
         return found
@@ -354,24 +335,6 @@ class Session:
         """Return how long trials with steps may take."""
         minutes = self.measure["minutes"]
         return float("inf") if minutes == "none" else max(LEAST_STEPS_SECONDS, STEPS_SHARE * 60 * minutes)
-
-    def _starves(self, path: str, rate: float) -> bool:
-        """Return whether a result, of so many items/s, does not feed the user's own step, as far as that was tried."""
-        run = self.results[path]
-        same = [one for one, other in self.results.items() if (other.loader, other.slug) == (run.loader, run.slug)]
-        records = filter(None, (self._earlier(one, facts.STEPS) for one in [path, *same]))
-        trials = next((record["steps"] for record in records if record["steps"]), None)
-        if trials is None or self.step_ms is None:
-            return False
-        fed = feeding(1000 * run.settings["batch_size"] / rate, trials)
-        return fed.au_at(self.step_ms, trials)[0] < TARGET_AU_PERCENT
-
-    def _expense(self, result: str) -> tuple[int, bool, int]:
-        """Return what makes one of several equal results the cheaper one, as the report does, as far as is known."""
-        run = self.results[result]
-        proof = self.bases.proof(vars(run))
-        copies = bool(run.location.get("in_memory")) + proof["declared"]["preloads"]
-        return copies, proof["lifetime"] != LASTING, run.settings["workers"] or 0
 
     @property
     def explains(self) -> bool:

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from scripts.common.groups import grouped
+from scripts.common.scenarios import scenarios
 from scripts.common.vocabulary import PARTS
 from scripts.decide.panel import key
 from scripts.report.texts import place
-from scripts.tables.columns import bytes_text, number_text, scenarios
-from scripts.tables.groups import grouped
+from scripts.tables.columns import bytes_text, number_text
 
 _CACHES = (("L2", "l2_cache_bytes"), ("L3", "l3_cache_bytes"))
 _STORAGE = ("filesystem", "kind", "device", "model", "scheduler")  # columns of tiers.csv

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import PROJECT, whole_file
+from scripts.common.groups import grouped
 from scripts.common.text import duration_text, percent_text
 from scripts.common.versions import commit
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, PARTS, SPLIT
@@ -69,7 +70,6 @@ from scripts.report.texts import au_text, bound_text, kind_of, rank_text, runs_t
 from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import OF_DECODERS, OF_RANKS, TABLES, bytes_text, number_text, settings_text
-from scripts.tables.groups import grouped
 
 TEMPLATE = PROJECT / "report" / "template"
 STYLES = ("style.css", "tables.css", "figures.css", "hero.css", "print.css")

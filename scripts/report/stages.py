@@ -8,11 +8,12 @@ from collections import Counter
 from snakemake.logging import logger
 from snakemake_interface_logger_plugins.common import LogEvent
 
-SAID = "Nothing to be done"  # how the one other message begins that a call ends with
+NOISE = ("Config file", "Assuming unrestricted", "Building DAG", "Using shell", "Conda environments", "Select jobs")
+NOISE += ("Creating report", "Adding ", "Missing metadata", "Report created", "Complete log", "Elapsed time")
 
 
 def show_stages() -> None:
-    """Have Snakemake's messages on the terminal replaced by the stages; those in its log file stay."""
+    """Have what Snakemake says of its jobs on the terminal replaced by the stages; its log file stays as it is."""
     for handler in [one for one in logger.handlers if one.name == "DefaultStreamHandler"]:
         logger.removeHandler(handler)
         logger.addHandler(Stages(handler))
@@ -40,9 +41,9 @@ class Stages(logging.Handler):
         elif event == LogEvent.JOB_INFO:
             self.rules[record.jobid] = record.rule_name
             self.began.setdefault(record.rule_name, time.monotonic())
-        elif event == LogEvent.JOB_FINISHED and record.job_id in self.rules:
+        elif event == LogEvent.JOB_FINISHED and self.rules.get(record.job_id, "all") != "all":
             self._finished(self.rules[record.job_id])
-        elif record.levelno >= logging.WARNING or str(record.msg).startswith(SAID):
+        elif record.levelno >= logging.WARNING or (event is None and not str(record.msg).startswith(NOISE)):
             self.plain.handle(record)
 
     def _finished(self, rule: str) -> None:

@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from scripts.common.scenarios import scenarios
 from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES, ORDERS
 from scripts.decide.panel import asked, main_panel
 from scripts.report.changes import comparison_lines
@@ -26,7 +27,7 @@ from scripts.report.sentences import (
 )
 from scripts.report.shown import of_each_loader
 from scripts.report.texts import interval_text, place, rank_text, times_text
-from scripts.tables.columns import number_text, scenarios
+from scripts.tables.columns import number_text
 
 WIDTH = 100  # columns; nothing printed is wider but a command
 MOST_CAUTIONS = 5  # that are printed; the page has all

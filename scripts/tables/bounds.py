@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from scripts.common.files import block_of
+from scripts.common.groups import grouped, names_of, speed_columns
 from scripts.tables import bottlenecks
 from scripts.tables.columns import in_flight
-from scripts.tables.groups import grouped, names_of, speed_columns
 
 GET = "get"  # the pattern of raw GETs in a profile
 Row = dict[str, Any]

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
+from scripts.common.groups import first_of, grouped, key_of
 from scripts.common.vocabulary import SCENARIO_KEYS, ranks_of
 from scripts.decide.rounds import FINAL_ERROR, Table
 from scripts.decide.sessions import table_of
-from scripts.tables.groups import first_of, grouped, key_of
 
 Row = dict[str, Any]
 ALONE = "no other format was measured here"

@@ -16,6 +16,7 @@ from scripts.common import vocabulary
 from scripts.common.counting import run_of
 from scripts.common.errors import UserError, reading
 from scripts.common.files import read_json
+from scripts.common.scenarios import panel_of
 from scripts.common.text import bytes_text, number_text, percent_text
 from scripts.common.vocabulary import (
     BOUNDS,
@@ -578,29 +579,6 @@ def read_tables(folder: Path, documents: Iterable[str] = DOCUMENTS) -> dict[str,
 def result_key(row: Mapping[str, Any]) -> str:
     """Return which result a row is: its loader, tier and settings."""
     return f"{row['loader']}/{row['tier']}/{row['slug']}"
-
-
-def scenarios(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the scenarios that occur in `rows`, sorted; results are only compared within one."""
-    return [
-        scenario for _, scenario in sorted({(scenario_order(row), row["scenario"]) for row in rows if row["scenario"]})
-    ]
-
-
-def scenario_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return where a result's scenario stands among the others: by device, task, cache, step and number of ranks."""
-    named = list(TASKS).index(row["task"]), list(CACHES).index(row["cache"])
-    return row["device"], *named, row["step_ms"] or 0, vocabulary.ranks_of(row)
-
-
-def panel_of(row: Mapping[str, Any]) -> str:
-    """Return the scenario of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
-    if not row["device"]:
-        return ""
-    parts = [row["device"].upper(), *([] if row["task"] == "read" else [TASKS[row["task"]].word])]
-    parts += [] if row["cache"] == "warm" else [CACHES[row["cache"]].word]
-    parts += [f"{vocabulary.ranks_of(row)} ranks"] if vocabulary.ranks_of(row) > 1 else []
-    return ", ".join(parts + ([f"{row['step_ms']:g} ms step"] if row["step_ms"] else []))
 
 
 def settings_text(row: Mapping[str, Any]) -> str:

@@ -5,9 +5,9 @@ from datetime import datetime
 from statistics import mean, median, stdev
 from typing import Any
 
+from scripts.common.groups import grouped
 from scripts.common.statistics import Comparison, compare
 from scripts.common.text import duration_text
-from scripts.tables.groups import grouped
 
 # Above this variation even ten runs a result miss a difference of 5 % in more than a fifth of cases: they find 99 % of
 # such with 2 % noise, 78 % with 3 %, 47 % with 4 %, 27 % with 5 % (tests/common/test_statistics.py draws some of them).

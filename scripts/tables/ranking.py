@@ -7,14 +7,15 @@ from operator import itemgetter
 from typing import Any
 
 from scripts.common.counting import Run, counting, works_outside
+from scripts.common.groups import RESULT, by_status, first_of, grouped, key_of, speed_columns
+from scripts.common.scenarios import panel_of, scenario_order
 from scripts.common.statistics import median_of, outliers
 from scripts.common.vocabulary import NOT_LEADING, REASONS, RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
 from scripts.decide.rounds import FINAL_ERROR, Center
 from scripts.decide.sessions import Round, between, table_of
 from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.tables import bottlenecks
-from scripts.tables.columns import COLUMNS, TABLES, panel_of, scenario_order, taken
-from scripts.tables.groups import RESULT, by_status, first_of, grouped, key_of, speed_columns
+from scripts.tables.columns import COLUMNS, TABLES, taken
 from scripts.tables.records import setting_columns
 
 Row = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from scripts.common.groups import RESULT, grouped, names_of
 from scripts.decide.rounds import compare
-from scripts.tables.groups import RESULT, grouped, names_of
 
 LEAST_GAPS = 20  # between batches, in a run: with fewer a half is chance
 LEAST_RUNS = 3

@@ -19,8 +19,8 @@ LEFT = {
     "plan": ("common", "machine", *PLUGINS),
     "prepare": ("common", "machine", *PLUGINS, "plan"),
     "decide": ("common",),
-    "measure": ("common", "machine", *PLUGINS, "plan", "decide"),
     "tables": ("common", "decide"),
+    "measure": ("common", "machine", *PLUGINS, "plan", "decide", "tables"),  # a session asks for the verdict
     "report": ("common", "decide", "tables"),
     "feedrate": ("common",),  # the command, a file in no room: it imports the module of a verb by name
 }

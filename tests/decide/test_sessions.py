@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from scripts.common.counting import Name, Round
+from scripts.decide.choice import Compared
 from scripts.decide.rounds import FINAL_ERROR, Table
-from scripts.decide.sessions import Round, between, sessions_of, table_of
+from scripts.decide.sessions import between, sessions_of, table_of
 
 RESULTS, ROUNDS, NOISE = 10, 6, 0.05
 
@@ -33,7 +35,7 @@ def false_difference(found):
 @pytest.mark.parametrize("state", [0.02, 0.05])
 @pytest.mark.parametrize("noise", ["normal", "a neighbour", "t"])
 def test_a_state_of_a_session_makes_no_difference_of_equal_results(sessions, sets, state, noise):
-    """At most 5 % of sets, by which 200 may have 20 (99.9 %); taken as one session most sets had one."""
+    """At most 5 % of sets, by which 200 may have 20 (99.9 %); taken as one session far more had one."""
     rng = np.random.default_rng(41)
     wrong = as_one = 0
     for _ in range(sets):
@@ -52,6 +54,14 @@ def test_what_differs_is_found():
     assert sum(one.compare(0, 2).faster for one in found) >= 40
     ratios = [one.compare(0, 3).ratio for one in found]
     assert np.mean(ratios) == pytest.approx(2.0, rel=0.02)
+
+
+def test_loaders_over_tiers_are_compared_over_sessions_too():
+    rng = np.random.default_rng(3)
+    names = [Name(loader, tier, "w0") for loader in "abc" for tier in ("ram", "disk")]
+    speeds = dict(zip(names, played(rng, 3, speeds=(1.0,) * 6).values(), strict=True))
+    compared = Compared(speeds, together=True)
+    assert compared.loaders.logs.shape == (3, 3) and compared.results.logs.shape == (6, 3)
 
 
 def test_one_session_is_compared_by_its_rounds():

@@ -62,11 +62,11 @@ def test_each_goal_has_its_answer(everything):
         "fastest": (("numpy_memmap", "ram"), [("lazy_memmap", "ram")]),
         "fastest_cold": (("dali_npy", "disk"), [("lazy_memmap", "disk"), ("numpy_memmap", "disk")]),
         "least_memory": (("numpy_memmap", "disk"), [("lazy_memmap", "disk")]),
-        "simplest": (("numpy_memmap", "disk"), [("lazy_memmap", "disk")]),
+        "simplest": (("numpy_memmap", "disk"), [("lazy_memmap", "disk"), ("dali_npy", "disk")]),
         "cheapest": (("numpy_memmap", "ram"), []),
     }
     assert [found[goal]["form"] for goal in GOALS] == ["equal", "equal", "use", "use", "use"]
-    assert found["simplest"]["lacking"] is None
+    assert everything["choice"] == found["simplest"]["id"] and everything["why"] == "keeps_up"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -80,7 +80,8 @@ def test_a_gain_is_its_interval(everything):
     assert now["id"].startswith("torchaudio/ram/")
     assert now["times"] == pytest.approx(24000 / 310, rel=1e-3)
     assert now["low"] < now["times"] < now["high"]
-    assert [everything["explain"][place] for place in (0, -1)] == [everything["choice"], now["id"]]
+    fastest = goals_of(everything)["fastest"]["id"]
+    assert everything["explain"] == [everything["choice"], fastest, now["id"]]
 
 
 def test_the_current_loader_may_be_the_choice_a_tie_or_without_a_speed(tmp_path):
@@ -121,14 +122,14 @@ def test_a_single_loader_is_to_be_used_and_without_any_speed_there_is_nothing_to
 
 
 @pytest.mark.parametrize("expense", [
-    {"tier": "ram"}, {"declared": "preloads"}, {"batch_lifetime": "next"}, {"workers": 3},
+    {"tier": "ram"}, {"declared": "preloads"}, {"batch_lifetime": "next"}, {"workers": 3}, {"loader_threads": 64},
     {"cpu_seconds_per_1000_items": 1e6}, {"pss_peak_bytes": 10**12},
 ])  # fmt: skip
 def test_among_equals_the_cheapest_is_first(tmp_path, expense):
     made = [Made("dear", expense.get("tier", "disk"), runs(100.0)), Made("cheap", "disk", other(99.95))]
     tables = tables_of(tmp_path, made)
     for row in (*tables["best"], *tables["ranking"]):
-        row |= {"batch_lifetime": "lasting", "cpu_seconds_per_1000_items": 1.0}
+        row |= {"batch_lifetime": "lasting", "cpu_seconds_per_1000_items": 1.0, "loader_threads": None}
         if row["loader"] == "dear":
             kept = {key: value for key, value in expense.items() if key not in ("declared", "tier")}
             row |= kept | ({"declared": {**row["declared"], "preloads": True}} if "declared" in expense else {})
@@ -264,7 +265,7 @@ def test_huge_numbers_everywhere_keep_nobody_up_by_storage(tmp_path):
 
 def test_the_verdict_of_other_numbers_is_printed(tmp_path):
     tables_of(tmp_path, clear())
-    command = [sys.executable, "-m", "scripts.decide.verdict", "--tables", tmp_path / "tables", "--step-ms", "50"]
+    command = [sys.executable, "-m", "scripts.report.print_verdict", "--tables", tmp_path / "tables", "--step-ms", "50"]
     done = subprocess.run(list(map(str, command)), cwd=PROJECT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["yours"]["step_ms"] == 50
     refused = subprocess.run([*map(str, command[:-1]), "-3"], cwd=PROJECT, capture_output=True, text=True, check=False)
@@ -305,7 +306,7 @@ def test_workers_that_make_it_slower_are_said(tmp_path):
     made += [Made("b", "disk", runs(100.0), workers=0), Made("b", "disk", other(190.0), workers=1)]
     found = [one for one in decided(tables_of(tmp_path, made))["cautions"] if one["code"] == "workers_slower"]
     assert [one["values"]["loaders"] for one in found] == [["a"]]
-    assert 2.9 < found[0]["values"]["times"] < 4200 / 1341
+    assert 1.5 < found[0]["values"]["times"] < 4200 / 1341
 
 
 def test_few_and_disturbed_runs_are_said(tmp_path):
@@ -348,14 +349,17 @@ def test_the_fastest_in_random_order_is_one_whose_order_is_random(tmp_path):
         Made("numpy_memmap", "disk", runs(30.0), cache="cold"),
         Made("ring", "disk", ["failed"] * 10, cache="cold"),
     ]
-    found = goals_of(decided(tables_of(tmp_path, made)))["fastest_cold"]
-    assert named(found) == (("numpy_memmap", "disk"), [])
+    tables = tables_of(tmp_path, made)
+    for row in (*tables["ranking"], *tables["best"]):
+        row["order_measured"] = "local" if row["loader"] == "webdataset" else "random"
+    answer = decided(tables)
+    assert named(goals_of(answer)["fastest_cold"]) == (("numpy_memmap", "disk"), []) and "order" in codes(answer)
     emulated = [
         Made("webdataset", "slow", runs(10.0), cache="cold"),
         Made("webdataset", "disk", runs(5.0), cache="cold"),
     ]
     answer = decided(tables_of(tmp_path / "slow", emulated, emulated=["slow"]))
-    assert named(answer)[0] == ("webdataset", "slow") and {"emulated", "order"} <= set(codes(answer))
+    assert named(answer)[0] == ("webdataset", "slow") and "emulated" in codes(answer)
 
 
 def test_least_memory_is_at_most_twice_slower_and_on_a_disk_where_there_is_one(tmp_path):
@@ -406,7 +410,7 @@ def test_a_plan_without_runs_names_no_device(tmp_path):
 
 def test_close_results_are_used_by_what_is_least_behind(tmp_path):
     answer = decided(tables_of(tmp_path, close()))
-    assert (named(answer)[0][0], answer["form"]) == ("b", "use") and 1 < answer["at_most_times"] < 1.25
+    assert (named(answer)[0][0], answer["form"]) == ("b", "use") and 1 <= answer["at_most_times"] < 1.25
 
 
 def test_the_page_for_agents_names_every_code():

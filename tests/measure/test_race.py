@@ -3,14 +3,12 @@
 import random
 import re
 from collections import Counter
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from scripts.common.counting import Name, Run
 from scripts.measure import race, run_session
-from tests.support.made_runs import step_trials
 
 
 class Played:
@@ -234,36 +232,6 @@ RUN = {"device": "cpu", "workers": 0}
 LOCAL = {"emulate": None, "location": {"path": "/mnt/disk"}}
 
 
-def candidates(speeds, now=None, **settings):
-    """The candidates of a race over results of these loaders."""
-    runs = {
-        one: SimpleNamespace(
-            **{"loader": one.partition("@")[0], "tier": one.partition("@")[2], "slug": ""},
-            **{"task": "read", "cache": "warm", "step_ms": 0, **LOCAL},
-            settings={**RUN, **settings.get(one, {})},
-        )
-        for one in speeds
-    }
-    played = Played(speeds, rounds=8, noise=0.02, scenario=lambda one: run_session.scenario(runs[one]))
-    session = SimpleNamespace(
-        **{"results": runs, "now": now, "_starves": lambda _one, _rate: False},
-        _expense=lambda one: runs[one].settings["workers"],
-    )
-    return run_session.Session._candidates(session, played.race)
-
-
-def test_what_is_explained_is_the_fastest_what_the_report_names_and_what_one_has_now():
-    speeds = {"dear": 100.0, "cheap": 99.5, "far": 20.0, "now": 10.0, "gpu": 5.0}
-    settings = {"dear": {"workers": 2}, "gpu": {"device": "cuda"}}
-    assert set(candidates(speeds, now="now", **settings)) == {"dear", "cheap", "now", "gpu"}
-
-
-def test_of_a_loader_on_two_tiers_one_is_explained():
-    speeds = {"a@ram": 101.0, "a@disk": 100.0, "b@ram": 50.0, "b@disk": 50.0}
-    found = candidates(speeds, **{path: {"workers": path.endswith("ram")} for path in speeds})
-    assert found == ["a@disk"], "the cheaper one"
-
-
 SETTINGS = {"batch_size": 32, "prefetch": 2, "device": "cpu"}
 
 
@@ -274,25 +242,16 @@ def tried(path, **settings):
     return SimpleNamespace(**known, settings={**SETTINGS, **settings})
 
 
-def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses():
-    """AU by trials with steps, of which those on another tier count too; what was not tried is not said to starve."""
-    runs = {f"{one}/{tier}/w": tried(f"{one}/{tier}/w") for one in ("waits", "ahead") for tier in ("disk", "ram")}
-    steps = {"waits": step_trials(0.4, 3.0), "ahead": step_trials(4.0, 1.0)}
-
-    def earlier(path, _kind):
-        return {"steps": steps.get(path.partition("/")[0])} if path.endswith("/disk/w") else None
-
-    session = SimpleNamespace(results=runs, step_ms=20, _earlier=earlier)
-    starves = partial(run_session.Session._starves, session)
-    assert [starves(path, 8000.0) for path in runs] == [True, True, False, False], "20 of 23 ms, and of 21"
-    assert starves("ahead/disk/w", 1000.0) is False and starves("ahead/ram/w", 1000.0) is False, "the check was tried"
-    session.step_ms = 21
-    assert starves("ahead/disk/w", 1000.0) is True, "32 ms a batch"
-    session.step_ms = None
-    assert not any(starves(path, 8000.0) for path in runs)
-    steps.clear()
-    session.step_ms = 20
-    assert not any(starves(path, 8000.0) for path in runs)
+def test_what_the_verdict_has_explained_is_explained(monkeypatch):
+    """Of results of this session that read from a warm cache; a training is explained by its AU."""
+    explained = ["a/disk/w0", "now/ram/w2", "elsewhere/ram/w2"], ["train/ram/w0"]
+    answers = [{"explain": names} for names in explained]
+    monkeypatch.setattr(run_session, "verdict_of", lambda _plan, _root: {"answers": answers})
+    runs = {path: tried(path) for path in ("a/disk/w0", "now/ram/w2", "train/ram/w0")}
+    runs["train/ram/w0"].task = "train"
+    results = {"/".join((run.tier, run.loader, run.slug)): run for run in runs.values()}
+    session = SimpleNamespace(results=results, root=None, plan=SimpleNamespace(content={}))
+    assert run_session.Session._candidates(session) == ["disk/a/w0", "ram/now/w2"]
 
 
 @pytest.mark.parametrize(("minutes", "tries"), [("none", 6), (5, 6), (0.1, 4)])
@@ -312,7 +271,7 @@ def test_steps_are_tried_with_all_loaders_before_what_leads_is_explained(monkeyp
     session = run_session.Session.__new__(run_session.Session)
     session.__dict__ |= {"results": runs, "now": "now", "step_ms": 20, "measure": {"minutes": minutes, "steps": "all"}}
     session.__dict__ |= {"_steps_of": lambda path, batch_ms: (path, batch_ms), "_trials": lambda path: path}
-    session.__dict__ |= {"_candidates": lambda _race: ["b/ram/w0"]}
+    session.__dict__ |= {"_candidates": lambda: ["b/ram/w0"]}
     session.measure |= {"bottlenecks": "candidates", "timeline": "none"}
     session._explain = lambda _runner, asked, kind: made.append((kind, asked))
     assert session._explained(None, None) == ["b/ram/w0"]
@@ -326,15 +285,6 @@ def test_steps_are_tried_with_all_loaders_before_what_leads_is_explained(monkeyp
     made.clear()
     session.measure["steps"] = session.measure["bottlenecks"] = "none"
     assert session._explained(None, None) == ["b/ram/w0"] and made == []
-
-
-def test_of_trainings_nothing_is_explained():
-    run = SimpleNamespace(
-        loader="a", tier="disk", slug="", settings=RUN, task="train", cache="warm", step_ms=0, **LOCAL
-    )
-    played = Played({"a": 100.0}, rounds=3, scenario=lambda _one: run_session.scenario(run))
-    session = SimpleNamespace(results={"a": run}, now=None, _expense=lambda _one: 0)
-    assert run_session.Session._candidates(session, played.race) == []
 
 
 def on_two_tiers(speeds):

@@ -30,7 +30,6 @@ WARNING = {
     "cause": "another program was busy",
     "hint": "close it and measure again",
 }
-ORDER = {"measured": "random", "spread_percent": 99.0, "neighbours_percent": 0.0, "repeated_percent": 0.0}
 MADE_UP = {
     **{"about": "A loader made up by a test.", "format_about": "A format made up by a test.", "order": "random"},
     **{"options": {}, "requires": ["torch"], "preloads": False},
@@ -110,9 +109,8 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
             record["training"] = {"parameters": 2_068_256, "inputs": 16_000, **losses}
         if made.trials and not repeat:
             record["spans"] = run_spans(made.workers or 0)
-        faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3, "loader_threads": 3}
+        faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3}
         record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_items": 1500 / speed, "cores": 1.5, **faults}
-        record["order"] = ORDER
         if made.others:
             record["resources"] |= {"others_percent": made.others[repeat], "stolen_percent": 0.0}
     return record

@@ -12,16 +12,12 @@ from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import read_plan
+from scripts.common.scenarios import scenarios
 from scripts.common.text import bytes_text, duration_text, number_text
 from scripts.report import terminal
 from scripts.report.shown import shown_tables
 from scripts.tables import chain, make_tables, summarize_loader
-from scripts.tables.columns import (
-    COLUMNS,
-    DOCUMENTS,
-    scenarios,
-    settings_text,
-)
+from scripts.tables.columns import COLUMNS, DOCUMENTS, settings_text
 from tests.support.made_runs import (
     WARNING,
     Made,
@@ -490,12 +486,6 @@ def test_a_result_that_something_outside_works_for_is_told_and_keeps_its_runs(tm
     rows = {row["loader"]: row for row in tables_of(tmp_path, made)["ranking"]}
     found = {name: (row["works_outside"], row["runs"]) for name, row in rows.items()}
     assert found == {"a": (False, 3), "b": (False, 3), "served": (True, 3)}
-
-
-def test_what_a_proof_measured_of_a_loader_is_in_its_rows(tmp_path):
-    [run], [row] = (tables_of(tmp_path, [Made("a", "ram", [100.0])])[name] for name in ("runs", "ranking"))
-    found = {"order_declared": "random", "order_measured": "random", "order_spread_percent": 99.0, "loader_threads": 3}
-    assert found.items() <= run.items() and found.items() <= row.items()
 
 
 def test_the_bound_tells_the_noise_of_the_machine(tmp_path):

@@ -336,8 +336,8 @@ def test_one_more_session_of_the_same_has_its_files_placed_anew(project):
     assert project.sessions() == {"main-1": set(LOADERS), "main-2": set(LOADERS)}
     assert copies and all(path.stat().st_ctime_ns > made for path, made in copies.items())
     assert project.planned(*given) == [] and not rules_of(project.planned())["measure_session"]
-    with open(project.root / "results/tables/demo/ranking.csv", encoding="utf-8", newline="") as file:
-        assert {row["sessions"] for row in csv.DictReader(file)} == {"2"}
+    with open(project.root / "results/tables/demo/runs.csv", encoding="utf-8", newline="") as file:
+        assert {row["session"] for row in csv.DictReader(file)} == {"main-1", "main-2"}
 
 
 def test_another_data_set_and_back_throws_nothing_away(project):
