@@ -298,8 +298,7 @@ class Session:
         speeds, began = middles(race), time.monotonic()
         for path in self._to_try(speeds) if self.measure["steps"] != "none" else ():
             if time.monotonic() - began < self._steps_seconds():
-                batch_ms = 1000 * self.results[path].settings["batch_size"] / speeds[path]
-                self._explain(runner, self._steps_of(path, batch_ms), facts.STEPS)
+                self._explain(runner, self._steps_of(path, self._batch_ms(path, speeds)), facts.STEPS)
         found = self._candidates()
         for path in found if self.explains else ():
             self._explain(runner, self._trials(path), facts.TRIALS)
