@@ -50,10 +50,7 @@ SEARCH_SHARE = 0.25  # of a session's time, for what explains its candidates
 COLD_SHARE = 0.15  # of it, for the leaders from a cold cache, where only these are measured so
 START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, third window goes on for an epoch start
 STEPS_SHARE, LEAST_STEPS_SECONDS = 0.35, 30.0  # of that time too, and at least, for trials with steps
-HOPELESS, SLOWEST_BATCH_MS = (
-    4.0,
-    2000.0,
-)  # times the own step that a batch takes, and at most: else not tried with steps
+HOPELESS, SLOWEST_BATCH_MS = 4.0, 2000.0  # of a batch, in times of the own step, and in all: not tried beyond
 SAME_BATCH = 1.25  # times that a batch took when steps were tried: within, they are not tried again
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
