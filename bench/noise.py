@@ -30,8 +30,8 @@ import numpy as np
 from scripts.common.counting import Run, counting, run_of
 from scripts.common.files import read_json
 from scripts.decide.choice import choose
-from scripts.decide.rounds import FINAL_ERROR, Table, pair_intervals
-from scripts.measure.race import leading
+from scripts.decide.intervals import intervals
+from scripts.decide.rounds import FINAL_ERROR, Table
 from tests.support.workflow_copy import ProjectCopy, folders
 
 FACTORS = (1, 1, 1.05, 1.25, 1.5, 2, 5)
@@ -223,7 +223,7 @@ def simulated(sessions: list[dict[str, dict[int, float]]], tables: int, seed: in
     chance, wrong = np.random.default_rng(seed), 0
     for _ in range(tables):
         taken = chance.integers(len(rounds), size=int(chance.choice(lengths)))
-        means, halves = pair_intervals(np.array([rounds[one] for one in taken]).T, FINAL_ERROR)
+        means, halves, _ = intervals(np.array([rounds[one] for one in taken]).T, FINAL_ERROR)
         wrong += bool((abs(means) > halves).any())
     return wrong / tables
 
@@ -277,7 +277,7 @@ def main() -> None:
             pairs = judged(table, loaders)
             first = max(table.place, key=lambda name: table.center(name).speed)
             right = loaders[first][0] == "copying" and loaders[first][1] <= 1.05
-            choice = choose(table, leading(table), loaders.__getitem__)
+            choice = choose(table, table.leading(), loaders.__getitem__)
             family, factor = loaders[choice.key]
             chosen[choice.form, "right" if family == "copying" and factor <= choice.behind else "WRONG"] += 1
             left_out = sum(len(runs[name]) - len(speeds[name]) for name in runs)

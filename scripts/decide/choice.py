@@ -2,39 +2,42 @@
 
 The report chooses by it, and a session looks for what explains the result that the report will name.
 
-From a warm cache the files of every local tier are in memory, and two tiers differ little. There loaders are compared
-over all tiers: a run with those of other loaders on the same tier in the same round. That is twice the rounds on two
-tiers, and half as many to be compared.
+What may be used is one of each loader, the fastest of its settings. It is chosen by its speed, so intervals are those
+of all settings at once. From a warm cache the files of every local tier are in memory: there a loader's speed in a
+round is the geometric mean of its runs on all tiers. Two tiers of a round are one round, for what slows a loader slows
+it on both.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from math import log
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from math import ceil, isfinite, log
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, Comparison
+from scripts.decide.intervals import intervals, lag, levels
 from scripts.decide.rounds import FINAL_ERROR, Speeds, Table
 
-LEAST_ON_TIER = 2  # runs: single ones distinguish nothing
+LEAST_ON_TIER = 2  # rounds with all tiers: single ones distinguish nothing
+MORE = (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 9)  # times as many rounds again: more are not within reason
+LEAST_TO_DRAW = 3  # rounds, to draw others from
+DRAWS, SETTLED = 60, 0.75  # sessions that are drawn, and the share of them that must be settled
 
 
 class Choice(NamedTuple):
     """The one of several leading results to use.
 
-    - `form`: ``use`` (it is significantly at most CLOSE times slower than any of them, or the only ones that feed the
-      user's own step are further behind), ``equal`` (each is so close) or ``noisy`` (none is; `key` is the least
-      behind).
-    - `behind`: how many times slower than any of them it is at most; where all are ``equal`` how many times slower
-      than any other each is at most; infinite where too few rounds are shared.
-    - `longer`: how many times as many rounds would make it ``use``, if all went on as so far; infinite where unknown.
+    - `form`: ``use`` (it is significantly at most CLOSE times slower than any other, or the only ones that feed the
+      user's own step are further behind), ``equal`` (each that leads is so close) or ``noisy`` (none is; `key` is the
+      least behind).
+    - `behind`: how many times slower than any other it is at most; where all are ``equal`` how many times slower each
+      is at most; infinite where too few rounds are shared.
     """
 
     key: Hashable
     form: str
     behind: float
-    longer: float
 
 
 def _never(_one: Hashable) -> bool:
@@ -46,54 +49,45 @@ def choose(
     leading: Sequence[Hashable],
     expense: Callable[[Hashable], Any],
     starves: Callable[[Hashable], bool] = _never,
+    among: Iterable[Hashable] | None = None,
 ) -> Choice:
     """Return the choice among results of `table`, none of which is significantly the fastest unless it is the only one.
 
-    Of those that are significantly at most CLOSE times slower than any other, the one with the least `expense` is
-    chosen. What `starves` the user's own step is chosen only where all do: a training gains nothing from reading that
-    may be faster and that it has to wait for. Where none of those that feed it is so close, it is the one the least
-    behind.
+    Of those that are significantly at most CLOSE times slower than any of `among` (default: `leading`), the one with
+    the least `expense` is chosen. What `starves` the user's own step is chosen only where all do: a training gains
+    nothing from reading that may be faster and that it has to wait for. Where none of those that feed it is so close,
+    it is the one the least behind.
     """
-    if len(leading) == 1:
-        return Choice(leading[0], "use", 1.0, 1.0)
-    means, halves = table.among(leading)  # of the log ratios of the result in a row to that in a column
-    most = np.where(np.isnan(halves), np.inf, means + halves)
-    np.fill_diagonal(most, 0.0)
-    behind = np.exp(most.max(axis=0))
-    near = [place for place, times in enumerate(behind) if times <= CLOSE]
-    hungry = [starves(one) for one in leading]
-    fed = [place for place in range(len(leading)) if np.isfinite(behind[place]) and not hungry[place]]
-    if fed and any(hungry):
-        close = [place for place in fed if place in near]
-        chosen = min(close, key=lambda place: expense(leading[place])) if close else min(fed, key=behind.__getitem__)
-        return Choice(leading[chosen], "use", float(behind[chosen]), 1.0)
-    if near:
-        chosen = min(near, key=lambda place: expense(leading[place]))
-        equal = behind.max() <= CLOSE
-        return Choice(
-            leading[chosen], "equal" if equal else "use", float(max(behind) if equal else behind[chosen]), 1.0
-        )
-    room = np.where(means < log(CLOSE), log(CLOSE) - means, np.nan)  # half lengths shrink with the root of the rounds
-    longer = np.nan_to_num((halves / room) ** 2, nan=np.inf)
-    np.fill_diagonal(longer, 0.0)
-    chosen = int(behind.argmin())
-    return Choice(leading[chosen], "noisy", float(behind[chosen]), float(longer.max(axis=0).min()))
+    others = leading if among is None else [*among]
+    behind = {one: table.behind(one, others) for one in leading}
+    fed = [one for one in leading if isfinite(behind[one]) and not starves(one)]
+    some = len(fed) > 0 and any(map(starves, leading))
+    pool = fed if some else leading
+    near = [one for one in pool if behind[one] <= CLOSE]
+    chosen = min(near, key=expense) if near else min(pool, key=behind.__getitem__)
+    most = max(behind.values())
+    if len(leading) > 1 and not some and most <= CLOSE:
+        return Choice(chosen, "equal", most)
+    return Choice(chosen, "use" if near or some or len(leading) == 1 else "noisy", behind[chosen])
 
 
-def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[tuple[int, str], float]]:
-    """Return {(loader, slug): {(round, tier): items/s}} of the settings that have two runs and more on every tier.
+def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[int, float]]:
+    """Return {(loader, slug): {round: items/s}}, the geometric mean over tiers, of the rounds that have all of them.
 
-    Nothing where there is but one tier, or where a loader has no such settings.
+    Settings have two such rounds and more. Nothing where there is but one tier, or where a loader has no such settings.
     """
     tiers, loaders = {name.tier for name in results}, {name.loader for name in results}
-    found: dict[tuple[str, str], dict[str, Speeds]] = {}
+    found: dict[tuple[str, str], list[Speeds]] = {}
     for name, speeds in results.items():
-        found.setdefault(name.settings, {})[name.tier] = speeds
-    whole = {
-        one: {(number, tier): speeds[number] for tier, speeds in on_tiers.items() for number in speeds}
-        for one, on_tiers in found.items()
-        if sum(len(speeds) >= LEAST_ON_TIER for speeds in on_tiers.values()) == len(tiers)
-    }
+        found.setdefault(name.settings, []).append(speeds)
+    whole = {}
+    for settings, on_tiers in found.items():
+        shared = set(on_tiers[0]).intersection(*on_tiers[1:]) if len(on_tiers) == len(tiers) else set()
+        if len(shared) >= LEAST_ON_TIER:
+            whole[settings] = {
+                number: float(np.exp(np.mean([log(speeds[number]) for speeds in on_tiers])))
+                for number in sorted(shared)
+            }
     return whole if len(tiers) > 1 and {loader for loader, _ in whole} == loaders else {}
 
 
@@ -111,8 +105,8 @@ class Compared:
         every = {**(every or {}), **results}
         whole = over_tiers(every) if together else {}
         self.loaders = Table(whole, FINAL_ERROR) if whole else None
-        levels = {one: self.loaders.center(one).speed for one in whole}  # as of the mean round: some left early
-        first = {loader: (loader, slug) for loader, slug in sorted(whole, key=levels.__getitem__)}  # the last stays
+        speeds = {one: self.loaders.center(one).speed for one in whole}  # as of the mean round: some left early
+        first = {loader: (loader, slug) for loader, slug in sorted(whole, key=speeds.__getitem__)}  # the last stays
         self.results = Table(every, FINAL_ERROR)
         self.candidates = [*first.values()] if self.loaders else [*results]
 
@@ -132,18 +126,39 @@ class Compared:
         another, and that feeds the user's own step. Of its settings it is the fastest, or the fastest that feeds that
         step where the others starve it and are not significantly faster.
         """
-        table = self.loaders or self.results
-        among = {one.loader for one in among} if self.loaders else set(among)
-        candidates = [one for one in self.candidates if (one[0] if self.loaders else one) in among]
+        table, candidates = self._among(among)
         candidates = list(dict.fromkeys(self._feeding(one, starves) for one in candidates))
-        leading = [one for one in candidates if not any(table.compare(other, one).faster for other in candidates)]
+        leading = table.leading(candidates)
         shown = {
             one: min(self._not_slower(self._names(one)), key=lambda name: (starves(name), expense(name)))
             for one in leading
         }
-        choice = choose(table, leading, lambda one: expense(shown[one]), lambda one: starves(shown[one]))
+        choice = choose(
+            table,
+            leading,
+            lambda one: expense(shown[one]),
+            lambda one: starves(shown[one]),
+            (other for one in candidates for other in self._settings(one)),
+        )
         first = shown.pop(choice.key)
         return choice._replace(key=first), list(shown.values())
+
+    def rounds_to_settle(self, among: Iterable[Name]) -> int | None:
+        """Return after how many more rounds one of these is likely to be a choice; None where no number would do."""
+        table, candidates = self._among(among)
+        return rounds_to_settle(table, candidates, [other for one in candidates for other in self._settings(one)])
+
+    def _among(self, among: Iterable[Name]) -> tuple[Table, list[Any]]:
+        """Return the table that decides, and the candidates of it that stand for these results."""
+        if self.loaders is None:
+            keys = set(among)
+            return self.results, [one for one in self.candidates if one in keys]
+        loaders = {one.loader for one in among}
+        return self.loaders, [one for one in self.candidates if one[0] in loaders]
+
+    def _settings(self, one: Any) -> list[Any]:
+        """Return what a candidate was chosen from: all settings of its loader, or of its loader on its tier."""
+        return [other for other in (self.loaders or self.results).place if other[:-1] == one[:-1]]
 
     def _names(self, one: Any) -> list[Name]:
         """Return the results that a candidate stands for: itself, or of a loader over all tiers that on each tier."""
@@ -154,11 +169,39 @@ class Compared:
         if not all(map(starves, self._names(one))):
             return one
         table = self.loaders or self.results
-        of_one = one[0] if self.loaders else one[:2]  # loader, or loader and tier
-        others = [other for other in table.place if (other[0] if self.loaders else other[:2]) == of_one]
-        fed = (other for other in others if not any(map(starves, self._names(other))))
+        fed = (other for other in self._settings(one) if not any(map(starves, self._names(other))))
         fed = [other for other in fed if not table.compare(one, other).faster]
         return max(fed, key=lambda other: table.center(other).speed, default=one)
 
     def _not_slower(self, names: Sequence[Name]) -> list[Name]:
         return [one for one in names if not any(self.results.compare(other, one).faster for other in names)]
+
+
+def rounds_to_settle(
+    table: Table, candidates: Sequence[Hashable], among: Collection[Hashable] | None = None
+) -> int | None:
+    """Return how many more rounds are likely to leave one of the candidates at most CLOSE times slower than any other.
+
+    `among`: those it is compared with, default: all. 0 where one is so close already; None where at most ten times the
+    rounds would not do in SETTLED of the sessions drawn, and below three rounds. A session is drawn from the recorded
+    rounds: these, and more that each have the levels found and what one of them has besides (Efron 1979).
+    """
+    count = table.logs.shape[-1]
+    places = [table.place[one] for one in dict.fromkeys([*candidates, *(table.place if among is None else among)])]
+    wanted = slice(len(candidates))
+    if lag(table.ahead[np.ix_(places, places)])[wanted].min() <= log(CLOSE):
+        return 0
+    if count < LEAST_TO_DRAW:
+        return None
+    rest = table.logs - levels(table.logs)[:, None]
+    middle = np.nanmedian(rest, axis=0)
+    own = rest - middle
+    own = np.sqrt(count / (count - 1)) * (own - np.nanmean(own, axis=1, keepdims=True))
+    rounds, chance = levels(table.logs)[:, None] + middle + own, np.random.default_rng(count)
+    for more in dict.fromkeys(ceil(count * times) for times in MORE):
+        drawn = rounds[:, chance.integers(count, size=(DRAWS, more))].swapaxes(0, 1)  # (draws, results, more)
+        logs = np.concatenate([np.broadcast_to(table.logs, (DRAWS, *table.logs.shape)), drawn], axis=-1)
+        ahead = intervals(logs, FINAL_ERROR)[2][:, places][:, :, places]
+        if (lag(ahead)[:, wanted].min(axis=1) <= log(CLOSE)).mean() >= SETTLED:
+            return more
+    return None

@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scripts.common.counting import DISTURBED_PERCENT, Run, counting
-from scripts.decide.choice import Name, over_tiers
-from scripts.decide.rounds import FINAL_ERROR, Table, ending_error, leaving
+from scripts.common.counting import DISTURBED_PERCENT, Name, Run, counting
+from scripts.decide.choice import over_tiers
+from scripts.decide.intervals import FAR
+from scripts.decide.rounds import FINAL_ERROR, Table, ending_error, lagging
 
 LEAST_ROUNDS = 3  # before anything is concluded
-ALL_STAY_ROUNDS = 6  # until then only what is far behind leaves: the slow ones are to be distinguished too
-FAR = 2.0  # times slower than the fastest is far behind
+ALL_STAY_ROUNDS = 6  # until then only what is FAR behind leaves: the slow ones are to be distinguished too
 CONTROLS = 2  # runs of the control run in a round
 BEHIND_SHARE = 0.2  # of the time, for runs of those that left: which of them is the faster is asked too
 ALONE_SHARE = 0.8  # the same once nobody else is left to compare with: runs of one alone tell nothing
@@ -194,7 +194,7 @@ class Race:
     def leaders(self) -> list[tuple[Table, list[Hashable]]]:
         """Return the table of each scenario, and the results in it than which none is significantly faster."""
         tables = [Table(speeds, FINAL_ERROR) for speeds in self.speeds()]
-        return [(table, leading(table)) for table in tables]
+        return [(table, table.leading()) for table in tables]
 
     def _look(self) -> None:
         """After a round: let those leave that are no answer to any goal, and stop where nothing is left to find out."""
@@ -202,53 +202,49 @@ class Race:
             return
         resolved = True
         for speeds in self.speeds():
-            racing = {one: found for one, found in speeds.items() if one in self.live and len(found) >= LEAST_ROUNDS}
-            out = self._leaving(racing, self.keep) if racing else set()
-            named = speeds.keys() <= self.names.keys()
-            alive = {self.names[one].settings for one in racing} if named else set()
-            anywhere = {one: found for one, found in speeds.items() if named and self.names[one].settings in alive}
-            kept = {self.names[one].settings for one in self.keep if one in self.names}
-            behind = self._leaving(self._over_tiers(anywhere), kept)  # also of what left on one tier, stays on another
-            out |= {one for one in racing if one in self.names and self.names[one].settings in behind}
-            together = self._over_tiers(speeds)
-            first = set(leading(Table(together, FINAL_ERROR))) - behind if together else set()  # go on over all tiers
-            out -= {one for one in racing if one in self.names and self.names[one].settings in first}
+            of_unit = self._units(speeds)
+            racing = {
+                unit: found
+                for unit, found in of_unit.items()
+                if len(found) >= LEAST_ROUNDS and any(one in self.live for one in self._results(unit, speeds))
+            }
+            out = {one for unit in self._leaving(racing) for one in self._results(unit, speeds)}
             self.live = [one for one in self.live if one not in out]
-            resolved = resolved and self._resolved(together or speeds)
+            resolved = resolved and self._resolved(of_unit)
         if resolved and self.looks >= ALL_STAY_ROUNDS:
             self.ended = "resolved"
 
-    def _resolved(self, speeds: Mapping[Hashable, Mapping[Hashable, float]]) -> bool:
+    def _units(self, speeds: Mapping[Hashable, Mapping[int, float]]) -> Mapping[Hashable, Mapping[int, float]]:
+        """Return what is compared of a scenario: loaders with their settings over all tiers, or else its results."""
+        named = {self.names[one]: found for one, found in speeds.items() if one in self.names}
+        return (over_tiers(named) if len(named) == len(speeds) else {}) or speeds
+
+    def _results(self, unit: Hashable, speeds: Collection[Hashable]) -> list[Hashable]:
+        """Return the results that a unit is made of."""
+        if unit in speeds:
+            return [unit]
+        return [one for one in speeds if self.names[one].settings == unit]
+
+    def _resolved(self, speeds: Mapping[Hashable, Mapping[int, float]]) -> bool:
         """Return whether one leads, or those that lead are significantly equal within what matters.
 
         That one leads ends the session only with as little error as a look may spend: a session that ended with the
         first difference that its last table shows would have looked for one after each round.
         """
         error = ending_error(self.looks - LEAST_ROUNDS + 1)
-        if error and len(leading(Table(speeds, error))) == 1:
+        if error and len(Table(speeds, error).leading()) == 1:
             return True
         table = Table(speeds, FINAL_ERROR)
-        first = leading(table)
+        first = table.leading()
         pairs = [(a, b) for n, a in enumerate(first) for b in first[:n]]
         return bool(pairs) and all(table.equal(a, b, self.limits.resolution) for a, b in pairs)
 
-    def _over_tiers(self, speeds: Mapping[Hashable, Mapping[int, float]]) -> dict[Hashable, dict[Hashable, float]]:
-        """Return the speeds of loaders over all tiers, of a scenario in which they compare; else nothing."""
-        return (
-            over_tiers({self.names[one]: found for one, found in speeds.items()})
-            if speeds.keys() <= self.names.keys()
-            else {}
-        )
-
-    def _leaving(
-        self, racing: Mapping[Hashable, Mapping[Hashable, float]], keep: Collection[Hashable]
-    ) -> set[Hashable]:
+    def _leaving(self, racing: Mapping[Hashable, Mapping[int, float]]) -> set[Hashable]:
         """Return who leaves: what is far behind, and later all that is behind by more than the resolution."""
-        look = self.looks - LEAST_ROUNDS + 1
-        far = leaving(racing, look, resolution=FAR - 1)
-        return far if self.looks < ALL_STAY_ROUNDS else far | leaving(racing, look, keep, self.limits.resolution)
-
-
-def leading(table: Table) -> list[Hashable]:
-    """Return the results than which none is significantly faster."""
-    return [one for one in table.place if table.rank_interval(one)[0] == 1]
+        late, kept = self.looks >= ALL_STAY_ROUNDS, {self.names[one].settings for one in self.keep if one in self.names}
+        matters = 1 + self.limits.resolution
+        return {
+            one
+            for one, times in lagging(racing, self.looks - LEAST_ROUNDS + 1).items()
+            if times > FAR or (late and times > matters and one not in self.keep and one not in kept)
+        }

@@ -35,7 +35,7 @@ from scripts.decide.choice import Compared
 from scripts.machine import host
 from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run
-from scripts.measure.race import Limits, Race, leading
+from scripts.measure.race import Limits, Race
 from scripts.measure.runner import Runner
 from scripts.plan.planned import Planned
 from scripts.plan.results import Result
@@ -260,7 +260,7 @@ class Session:
             named = {name: speeds[path] for name, path in paths.items()}
             compared = Compared(named, together=names.keys() >= speeds.keys())
             middle = {paths[name]: compared.results.center(name).speed for name in named}
-            first = [paths[name] for name in leading(compared.results)]
+            first = [paths[name] for name in compared.results.leading()]
             best = {name[:2]: name for name in sorted(named, key=lambda name, middle=middle: middle[paths[name]])}
             choice, _ = compared.choose(  # as the report does: the fastest settings of each loader and tier
                 best.values(),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from scripts.common.counting import Name
 from scripts.common.errors import UserError
 from scripts.common.text import number_text
-from scripts.decide.rounds import critical
+from scripts.decide.intervals import critical
 from scripts.report.groups import machine_text
 from scripts.report.others import check_items, check_protocol, data_text, same_runs
 from scripts.report.verdict_texts import key

@@ -130,7 +130,9 @@ def _by_speed(tables: Tables, rows: Rows, named: Verdict, absent: str) -> Verdic
         minded = [starving(first, step_ms, feeding, _answer(tables, first)), *found["cautions"]]
         found |= _minded(minded)
     certain = _certain(table, ranked, [first, *equals], had_now(tables, first)) if equals else ""
-    return found | {"form": choice.form, "behind": choice.behind, "longer": choice.longer, "certain": certain}
+    more = table.rounds_to_settle(map(key, ranked)) if choice.form == "noisy" else 0
+    longer = inf if more is None else 1 + more / max(row["runs"] for row in ranked)
+    return found | {"form": choice.form, "behind": choice.behind, "longer": longer, "certain": certain}
 
 
 def compared(tables: Tables, row: Row) -> Compared:

@@ -78,7 +78,7 @@ def _stands_out(part: str, rounds: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _surely_more(one: Sequence[float], other: Sequence[float]) -> bool:
-    from scripts.decide.rounds import critical
+    from scripts.decide.intervals import critical
 
     differences = [left - right for left, right in zip(one, other, strict=True)]
     half = critical(2, len(differences) - 1, TWO_SIDED) * stdev(differences) / sqrt(len(differences))

@@ -9,7 +9,7 @@ import pytest
 
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE
-from scripts.decide.choice import Compared, choose, over_tiers
+from scripts.decide.choice import Compared, choose, over_tiers, rounds_to_settle
 from scripts.decide.rounds import Table
 
 
@@ -30,7 +30,7 @@ def expense(key):
 
 
 def test_one_alone_is_to_be_used():
-    assert choose(planted(1, 8, a=(100, 0.1)), ["a"], expense) == ("a", "use", 1.0, 1.0)
+    assert choose(planted(1, 8, a=(100, 0.1)), ["a"], expense) == ("a", "use", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,10 @@ def test_what_starves_the_step_is_chosen_only_where_all_do(scatter, fed, key, fo
     table = planted(1, 6, a=(100, scatter), b=(99, scatter), c=(99, scatter))
     found = choose(table, ["a", "b", "c"], expense, lambda one: one not in fed)
     usual = choose(table, ["a", "b", "c"], expense)
-    most = max(table.compare(other, found.key).high for other in {*"abc"} - {found.key})
     if key is None:  # the one of these that is the least behind
-        key = min(fed, key=lambda one: max(table.compare(other, one).high for other in {*"abc"} - {one}))
+        key = min(fed, key=table.behind)
     assert (found.key, found.form) == (key or usual.key, form)
-    assert found.behind == pytest.approx(usual.behind if form == "equal" else most)
+    assert found.behind == pytest.approx(usual.behind if form == "equal" else table.behind(found.key))
 
 
 def test_what_feeds_the_step_is_not_chosen_where_nothing_is_known_of_its_speed():
@@ -63,10 +62,10 @@ def test_what_feeds_the_step_is_not_chosen_where_nothing_is_known_of_its_speed()
 
 def test_equal_is_said_of_how_far_any_of_them_may_lag():
     """Not only of how far the cheapest may: here it is the faster one, and the other may be a fifth behind."""
-    table = Table({"b": dict(enumerate([108.0, 104.0, 112.0] * 4)), "a": dict(enumerate([100.0, 101.0, 99.0] * 4))})
+    table = Table({"b": dict(enumerate([108.0, 104.0, 102.0] * 4)), "a": dict(enumerate([100.0, 101.0, 105.0] * 4))})
     found = choose(table, ["a", "b"], expense)
     assert (found.key, found.form) == ("b", "equal")
-    assert found.behind == pytest.approx(table.compare("b", "a").high) and found.behind > 1.08
+    assert found.behind == table.behind("a") > max(1.05, table.behind("b"))
 
 
 def test_what_scatters_is_not_chosen_where_another_is_surely_close():
@@ -77,28 +76,37 @@ def test_what_scatters_is_not_chosen_where_another_is_surely_close():
 def test_where_none_is_surely_close_the_least_behind_is_named_and_none_recommended():
     table = planted(1, 4, a=(100, 0.3), b=(90, 0.3), c=(40, 0.3))
     found = choose(table, ["a", "b", "c"], expense)
-    behind = {one: max(table.compare(other, one).high for other in "abc" if other != one) for one in "abc"}
-    assert found.form == "noisy" and found.key == min(behind, key=behind.get)
-    assert found.behind == pytest.approx(behind[found.key])
-    assert 1 < found.longer < math.inf
+    assert found.form == "noisy" and found.key == min("abc", key=table.behind)
+    assert found.behind == table.behind(found.key)
 
 
 @pytest.mark.parametrize("rounds", [1, 0])
 def test_without_a_shared_round_nothing_is_known(rounds):
     table = Table({"a": {0: 100.0}, "b": {1 - rounds: 90.0}})
-    found = choose(table, ["a", "b"], expense)
-    assert found[1:] == ("noisy", math.inf, math.inf)
+    assert choose(table, ["a", "b"], expense)[1:] == ("noisy", math.inf)
+    assert rounds_to_settle(table, ["a", "b"]) is None
 
 
-@pytest.mark.parametrize("scatter", [0.2, 0.3])
-def test_as_many_rounds_as_it_asks_for_make_it_a_choice(scatter):
+@pytest.mark.parametrize("scatter", [0.3, 0.4])
+def test_as_many_rounds_as_would_settle_it_make_it_a_choice(scatter):
     results = {"a": (100, scatter), "b": (97, scatter), "c": (80, scatter)}
-    found = choose(planted(5, 4, **results), list("abc"), expense)
-    assert found.form == "noisy"
-    chosen = [
-        choose(planted(seed, math.ceil(4 * found.longer * 1.5), **results), list("abc"), expense) for seed in range(20)
-    ]
+    table = planted(5, 8, **results)
+    more = rounds_to_settle(table, list("abc"))
+    assert choose(table, list("abc"), expense).form == "noisy" and more > 0
+    chosen = [choose(planted(seed, 8 + 2 * more, **results), list("abc"), expense) for seed in range(20)]
     assert sum(one.form != "noisy" for one in chosen) >= 15
+
+
+def test_how_many_rounds_would_settle_it_depends_on_the_rounds():
+    """The wider and the nearer, the more; none where it is settled, and none is named where ten times would not do."""
+    near = {"a": 100, "b": 99}
+
+    def more(scatter, **speeds):
+        table = planted(3, 8, **{name: (speed, scatter) for name, speed in speeds.items()})
+        return rounds_to_settle(table, [*speeds])
+
+    assert more(0.02, **near) == 0 and more(3.0, **near) is None
+    assert 0 < more(0.3, **near) < more(0.6, **near)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -131,10 +139,28 @@ def on_tiers(seed, rounds, tiers=TIERS, **loaders):
     }
 
 
-def test_over_tiers_a_run_is_compared_with_those_of_its_round_on_its_tier():
-    found = over_tiers(on_tiers(1, 4, a=(100, 0.1), b=(90, 0.1)))
-    assert set(found) == {("a", "w0"), ("b", "w0")}
-    assert set(found["a", "w0"]) == {(round_number, tier) for round_number in range(4) for tier in TIERS}
+def test_two_tiers_of_a_round_are_one_round():
+    results = on_tiers(1, 4, a=(100, 0.1), b=(90, 0.1))
+    del results[Name("a", "ram", "w0")][2]
+    found = over_tiers(results)
+    assert {key: [*speeds] for key, speeds in found.items()} == {("a", "w0"): [0, 1, 3], ("b", "w0"): [0, 1, 2, 3]}
+    disk, ram = (results[Name("b", tier, "w0")][3] for tier in TIERS)
+    assert found["b", "w0"][3] == pytest.approx(math.sqrt(disk * ram))
+
+
+@pytest.mark.parametrize("percent", [5, 10])
+def test_what_slows_a_loader_for_a_round_slows_it_on_all_tiers(percent):
+    """Counted as two rounds, two tiers gave a false difference in 25 and 36 % of these tables."""
+    chance, wrong = random.Random(8), 0
+    for number in range(200):
+        results = on_tiers(number, chance.choice([4, 8, 12]), **dict.fromkeys("abcdefgh", (100, 0.02)))
+        state: dict = {}
+        for name, speeds in results.items():
+            for one in speeds:
+                speeds[one] *= state.setdefault((name.loader, one), chance.lognormvariate(0, percent / 100))
+        table = Compared(results, together=True).loaders
+        wrong += len(table.leading()) < 8
+    assert wrong <= 16, "4 % of 200 are 8"
 
 
 @pytest.mark.parametrize("kept", [0, 1])
@@ -230,7 +256,7 @@ def test_the_fastest_of_many_settings_is_compared_as_one_of_them():
         chosen = {name: every[name] for name in (first, names[8])}
         wrong["as chosen"] += Compared(chosen, every).compare(first, names[8]).faster
         wrong["as if alone"] += Compared(chosen).compare(first, names[8]).faster
-    assert wrong["as chosen"] <= 8 < 16 < wrong["as if alone"], "4 % of 200 are 8"
+    assert wrong["as chosen"] <= 8 < wrong["as if alone"], "4 % of 200 are 8"
 
 
 @pytest.mark.parametrize("together", [False, True])

@@ -95,7 +95,7 @@ def test_what_is_far_behind_leaves_early_what_is_behind_later_and_what_leads_sta
 
 @pytest.mark.parametrize("slow", [1.0, 30.0])  # seconds of a run of what left
 def test_those_that_left_come_back_together_within_their_share_of_the_time(slow):
-    speeds = {"fast": 1000.0, "near": 990.0, "far": 100.0, "farther": 50.0}
+    speeds = {"fast": 1000.0, "near": 990.0, "far": 10.0, "farther": 5.0}
     played = Played(speeds, seconds=2000.0, noise=0.3, seconds_of=lambda one: slow if "far" in one else 1.0)
     later = [(one, round_number) for one, round_number, _ in played.accepted if round_number > race.LEAST_ROUNDS]
     back = [{round_number for one, round_number in later if one == name} for name in ("far", "farther")]
@@ -316,7 +316,7 @@ def left_after(rounds, speeds, named):
 
 
 def test_over_two_tiers_more_leaves_sooner_and_a_loader_leaves_with_both():
-    speeds = {"first": 100.0, "second": 98.0, **{f"behind_{number}": 36.0 for number in range(8)}}
+    speeds = {"first": 100.0, "second": 98.0, **{f"behind_{number}": 22.0 for number in range(8)}}
     alone, over = left_after(3, speeds, named=False), left_after(3, speeds, named=True)
     assert len(over) > len(alone)
     assert {path for path in over if path.endswith(("first", "second"))} == set()
