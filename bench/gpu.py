@@ -32,7 +32,7 @@ ON_A_GPU = "on_a_gpu or slow_consumer"
 STREAMS = "slow_consumer and (ring or memmap)"  # what torch enqueues; DALI's own work no sanitizer of torch sees
 RUNS = "runs by forks"
 MANY = {"workers": 8, "prefetch": 4, "pin_memory": True}
-MINIMUM = ("--step-limit-ms", "200", "--bottlenecks")
+MINIMUM = ("--batch-ms", "5", "--bottlenecks")  # tried with steps of that length, and of four times it
 
 
 class Case(NamedTuple):
@@ -251,12 +251,14 @@ def drawn_images() -> Any:
 
 def row_of(record: Row, optional: bool) -> Row:
     """Return the row of a loader's record. What is optional may be skipped, and is no error then."""
-    step, trials = record.get("minimum_step") or {}, record.get("bottleneck_trials") or {}
+    from scripts.decide.utilisation import feeding
+
+    steps, trials = record.get("steps"), record.get("bottleneck_trials") or {}
     told = None if record["status"] == "ok" else f"{record['status']}: {record['reason']}"
     skipped = optional and record["status"] == "skipped"
     return {
         "items_per_second": record["items_per_second"],
-        "minimum_step_ms": step.get("ms"),
+        "minimum_step_ms": feeding(steps["plain"]["period_ms"], steps).minimum_step_ms() if steps else None,
         "without_copy": trials.get("without", {}).get("host_to_device"),
         "busy_percent": (record.get("memory") or {}).get("gpu_utilisation_mean_percent"),
         "wrong": None if skipped else told,

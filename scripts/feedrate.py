@@ -23,6 +23,7 @@ VERBS = {
     "plan": Verb("scripts.plan.print_plan", "what a config would measure, and how long that takes"),
     "run": Verb("scripts.measure.by_hand", "run one loader once, on one machine or several nodes"),
     "tables": Verb("scripts.tables.make_tables", "make the tables of a session from its records"),
+    "decide": Verb("scripts.report.print_verdict", "print the verdict as JSON, also for other numbers"),
     "ranking": Verb("scripts.report.print_ranking", "print a session's ranking, and what to use"),
     "program": Verb("scripts.report.print_program", "print the program behind a result, to paste"),
     "compare": Verb("scripts.report.compare", "compare a session with an earlier one; status 1 if it got slower"),

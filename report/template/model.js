@@ -1,14 +1,21 @@
-// The arithmetic of scripts/report/model.py for what a reader writes into the form; the address keeps it.
+// The arithmetic of scripts/decide/capacity.py for what a reader writes into the form; the address keeps it.
 "use strict";
 (() => {
   const form = document.getElementById("model-form");
   if (!form) return;
   const table = document.getElementById("hero");
-  const [items, target, least] = ["items", "target", "smallest"].map((name) => Number(form.dataset[name]));
+  const headline = document.getElementById("headline");
+  const [natural, delivered, items, target] = ["itemBytes", "deliveredBytes", "items", "target"].map((name) => Number(form.dataset[name]));
   const [low, high] = [Number(table.dataset.low), Number(table.dataset.high)];
-  const sizes = JSON.parse(form.dataset.sizes); // of an item: [type, bytes], the last one as it is stored
-  const stored = sizes[sizes.length - 1][1];
-  const MOST_NAMED = 6;
+  const names = JSON.parse(form.dataset.names); // of each result: what to use, in words
+  const preference = JSON.parse(form.dataset.preference); // the cheapest first
+  const rows = [...table.tBodies[0].rows].filter((row) => row.dataset.candidates);
+  const ABLE = ["id", "item_ms", "slow_item_ms", "wait_item_ms", "loss", "start_ms", "item_bytes", "keeps",
+    "held_bytes", "cold_item_ms", "storage_item_ms", "tried"]; // as in scripts/report/hero.py
+  const named = (values) => Object.fromEntries(values.map((value, at) => [ABLE[at], value]));
+  const ofRow = new Map(rows.map((row) => [row, JSON.parse(row.dataset.candidates).map(named)]));
+  const loaderOf = new Map(rows.flatMap((row) => ofRow.get(row).map((one) => [one.id, row.dataset.loader])));
+  const measured = new FormData(form);
 
   // As number_text and bytes_text of scripts/common/text.py.
   const numberText = (value, digits = 3) => {
@@ -23,77 +30,98 @@
     }
     return `${numberText(value)} TB`;
   };
-  const auText = (au, sustained) => sustained || au < target - 0.5 ? `${numberText(au, 2)} %` : `${Math.min(au, target - 0.1).toFixed(1)} %`;
+  const auText = (au) => au >= target || au < target - 0.5 ? `${numberText(au, 2)} %` : `${Math.min(au, target - 0.1).toFixed(1)} %`;
   const short = (value) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
 
-  const modelOf = () => {
+  const yoursOf = () => {
     const read = (name) => Number(form.elements[name].value) || null;
     return { batch: read("batch"), step: read("step"), gb: read("gb"), ram: read("ram"), mbps: read("mbps") };
   };
 
-  const answer = (row, model) => {
-    const data = row.dataset;
-    if (!data.rate) return { au: null, source: "unknown" };
-    const bytes = Number(data.bytes) || null;
-    const keeps = data.keeps === "1";
-    const size = (bytes || stored) / stored;
-    const large = Boolean(model.gb && model.ram && model.gb * size > model.ram);
-    if (large && (keeps || !model.mbps || !bytes)) return { au: null, source: keeps ? "does not fit" : "unknown" };
-    const limit = large ? 1e6 * model.mbps / bytes : Infinity;
-    const rate = Math.min(Number(data.rate), limit);
-    if (data.measured && !large && !model.gb) {
-      const [batch, step, au] = data.measured.split(" ").map(Number);
-      if (batch === model.batch && step === model.step) return { au, source: "memory" };
+  // Able.answer: AU, its lower end, the most that it can be, and what it is from.
+  const answer = (one, yours) => {
+    const unknown = { au: null, low: null, most: 100, source: "unknown" };
+    if (one.item_ms === null || yours.step === null) return unknown;
+    const bytes = one.item_bytes || natural;
+    const large = Boolean(yours.gb && yours.ram && yours.gb * bytes / natural > yours.ram - one.held_bytes / 1e9);
+    if (large && one.keeps) return { au: null, low: null, most: 0, source: "does_not_fit" };
+    if (one.tried && !large && !yours.gb && one.tried[0] === yours.batch && one.tried[1] === yours.step) {
+      return { au: one.tried[2], low: one.tried[2], most: one.tried[2], source: "tried" };
     }
-    const epoch = model.gb ? 1e9 * model.gb / stored : items;
-    const batches = Math.max(1, Math.ceil(epoch / model.batch));
-    const [step, each] = [model.step / 1000, model.batch / rate];
-    const lasts = data.ahead === "1" ? Math.max(step, each) : step + each;
-    const au = 100 * step * batches / (lasts * batches + Number(data.start)) * Number(data.share);
-    return { au, source: limit < Number(data.rate) ? "storage" : "memory" };
+    const epoch = yours.gb ? 1e9 * yours.gb / natural : items;
+    const batches = Math.max(1, Math.ceil(epoch / yours.batch));
+    const au = (item, wait, loss) => {
+      const period = Math.max(yours.batch * item + loss * yours.step, yours.step + yours.batch * wait);
+      return 100 * yours.step * batches / (period * batches + one.start_ms);
+    };
+    const storage = yours.mbps ? one.item_bytes && one.item_bytes / yours.mbps / 1000 : one.storage_item_ms;
+    const fastest = Math.max(one.item_ms, large ? storage || 0 : 0, large ? one.cold_item_ms || 0 : 0);
+    const most = au(fastest, 0, 0);
+    if (one.wait_item_ms === null || (large && (one.cold_item_ms === null || yours.mbps))) {
+      return { au: null, low: null, most, source: large && storage ? "storage" : "unknown" };
+    }
+    const wait = one.wait_item_ms * fastest / one.item_ms;
+    const slow = fastest * one.slow_item_ms / one.item_ms;
+    return { au: au(fastest, wait, one.loss), low: au(slow, wait, one.loss), most, source: large ? "cold" : "model" };
+  };
+  const keepsUp = ({ au, low, most, source }) => {
+    if (source === "does_not_fit" || most < target) return false;
+    if (au === null || low === null) return null;
+    return low >= target ? true : au >= target ? null : false;
+  };
+  const keptText = (found) => {
+    const kept = keepsUp(found);
+    if (found.source === "does_not_fit") return "✗ does not fit";
+    const mark = kept === true ? "✓" : kept === false ? "✗" : "?";
+    if (found.au === null) return found.most < 100 ? `${mark} at most ${auText(found.most)}` : "?";
+    return `${mark} ${auText(found.au)}`;
   };
 
   const write = (id, text) => { document.getElementById(id).textContent = text; };
 
   const show = () => {
-    const model = modelOf();
-    if (!model.batch || !model.step) return;
-    const need = 1000 * model.batch / model.step;
-    const rates = sizes.map(([name, size]) => `${bytesText(need * size)}/s as ${name}`);
-    write("model-needs", `${model.batch.toLocaleString("en")} items every ${short(model.step)} ms are ${numberText(need)} items/s: ${rates.join(", ")}.`);
-    let fits = "The data is taken to fit into memory: after the first epoch its files are read from there.";
-    if (model.gb && model.ram) {
-      const data = `${short(model.gb)} GB of ${form.dataset.data}`;
-      if (model.gb <= model.ram) fits = `${data} fit into ${short(model.ram)} GB: after the first epoch they are read from memory.`;
-      else if (model.gb * least / stored <= model.ram) fits = `${data} do not fit into ${short(model.ram)} GB: storage is read in each epoch, unless they are encoded: the smallest format here has ${numberText(model.gb * least / stored)} GB of them.`;
-      else if (!model.mbps) fits = `${data} do not fit into ${short(model.ram)} GB: storage is read in each epoch, and what it gives is not known.`;
-      else fits = `${data} do not fit into ${short(model.ram)} GB: storage is read in each epoch, at ${numberText(model.mbps)} MB/s ${numberText(1e6 * model.mbps / least)} items/s at most.`;
+    const asMeasured = [...measured].every(([name, value]) => form.elements[name].value === value);
+    if (!form.checkValidity()) {
+      write("model-needs", "These numbers describe no training: each must be above 0.");
+      write("model-use", "");
+      for (const cell of table.querySelectorAll(".fed")) cell.textContent = "?";
+      return;
     }
-    write("model-fits", fits);
-    write("hero-need", `your model needs ${numberText(need)}`);
-    table.style.setProperty("--need", 100 * Math.log(need / low) / Math.log(high / low));
-    const fed = [];
-    let [all, unknown] = [0, 0];
-    for (const row of table.tBodies[0].rows) {
-      if (!row.dataset.loader) continue;
-      const { au, source } = answer(row, model);
-      const cell = row.querySelector(".fed");
+    const yours = yoursOf();
+    const answers = new Map([...ofRow.values()].flat().map((one) => [one.id, answer(one, yours)]));
+    if (yours.step === null) {
+      write("model-needs", "Write your training's step, and the chart says which loaders keep up with it.");
+      table.style.removeProperty("--need");
+    } else {
+      const need = 1000 * yours.batch / yours.step;
+      write("model-needs", `${yours.batch.toLocaleString("en")} items every ${short(yours.step)} ms are ${numberText(need)} items/s, ${bytesText(need * delivered)}/s as delivered.`);
+      write("hero-need", `your training needs ${numberText(need)}`);
+      table.style.setProperty("--need", 100 * Math.log(need / low) / Math.log(high / low));
+    }
+    for (const row of rows) {
+      const found = ofRow.get(row).map((one) => answers.get(one.id));
+      const rank = (one) => [keepsUp(one) === true ? 1 : 0, one.au || 0, one.most];
+      found.sort((one, other) => rank(other).reduce((sign, value, at) => sign || value - rank(one)[at], 0));
       const mark = document.createElement("span");
-      const sustained = au !== null && au >= target;
-      all += 1;
-      if (source === "unknown") {
-        unknown += 1;
-        cell.replaceChildren("unknown");
-        continue;
-      }
-      if (sustained) fed.push(row.dataset.loader);
-      mark.className = sustained ? "good" : "bad";
-      mark.textContent = `${sustained ? "✓" : "✗"} ${au === null ? source : auText(au, sustained)}`;
-      cell.replaceChildren(mark);
+      const kept = keepsUp(found[0]);
+      mark.className = kept === true ? "good" : kept === false ? "bad" : "soft";
+      mark.textContent = keptText(found[0]);
+      row.querySelector(".fed").replaceChildren(mark);
     }
-    const named = fed.slice(0, MOST_NAMED).join(", ") + (fed.length > MOST_NAMED ? ` and ${fed.length - MOST_NAMED} more` : "");
-    const said = `Sustained at ${short(target)} % AU by ${fed.length} of ${all}${fed.length ? `: ${named}.` : "."}`;
-    write("model-feeds", unknown ? `${said} Of ${unknown} it is not known.` : said);
+    if (!headline.dataset.measured) return;
+    const keeping = preference.filter((id) => keepsUp(answers.get(id)) === true);
+    const loaders = new Set(keeping.map((id) => loaderOf.get(id)));
+    let text = headline.dataset.measured;
+    if (!asMeasured && yours.step !== null) {
+      const many = loaders.size === 1 ? "the only loader that keeps" : `the cheapest of ${loaders.size} loaders that keep`;
+      text = loaders.size ? `Use ${names[keeping[0]]} It is ${many} up with your ${short(yours.step)} ms step.`
+        : "No loader is known to keep up with these numbers.";
+    }
+    headline.textContent = text;
+    for (const id of ["how-sure", "gain"]) {
+      const line = document.getElementById(id);
+      if (line) line.hidden = !asMeasured;
+    }
   };
 
   const NAMES = ["batch", "step", "gb", "ram", "mbps"];

@@ -105,9 +105,9 @@ class Corpus:
             values = None
         if values is None or item_hash(self.kind.fixed(values, self.sample)) != item.hash:
             raise UserError(
-                f"{path}: found other data than the manifest has of item {item.index}: it was cut or changed since, or "
-                "another version of a library decodes it otherwise. Delete "
-                f"{path.parent} and {self.root}/manifest.csv, then type the same command again."
+                f"{path}: found item {item.index} with other data than the manifest has: the file changed, or another "
+                f"version of a library decodes it differently. Delete {path.parent} and {self.root}/manifest.csv, then "
+                "type the same command again."
             )
         return values
 

@@ -5,10 +5,12 @@
     results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/result.json   what all records of the result have in common
     results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/3.json        round 3; 3.attempt-0.json was disturbed
     results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/trials-0.json  what explains its speed; the latest counts
+    results/runs/DATASET/sessions/main-1/TIER/LOADER/SLUG/steps-0.json   what training steps gave; the latest counts
     results/runs/DATASET/sessions/main-1/bounds/GROUP/SLUG/31.json      control runs, the second of round 3
 
-Rounds of different sessions never mix. A session is shown where it holds what the plan asks for, measured as the plan
-asks for it; any other is kept, counted and told of.
+A session is shown where it holds what the plan asks for, measured as the plan asks for it, and with it all that
+measured the same on the same machine (`measure.sessions`), whose rounds have numbers of their own. Any other is kept,
+counted and told of.
 """
 
 import hashlib
@@ -23,11 +25,12 @@ from scripts.common.files import read_json, write_json
 from scripts.common.vocabulary import PROTOCOL
 
 Record = dict[str, Any]
-STATE, BASES, COMMON, TRIALS = "session.json", "relied-on.json", "result.json", "trials-"
+STATE, BASES, COMMON = "session.json", "relied-on.json", "result.json"
+TRIALS, STEPS = "trials-", "steps-"
 # Keys of a record that one result.json holds for all rounds of a result in a session, where they are the same.
 SAME = ("record", "dataset", "loader", "tier", "format", "split", "location", "task", "cache", "step_ms", "slug")
 SAME += ("settings", "threads", "items", "item_bytes", "declared", "proof", "emulated", "protocol", "host", "versions")
-SAME += ("commit", "mode", "started_by")
+SAME += ("commit", "mode", "started_by", "order", "lifetime")
 
 
 def sessions_folder(root: Path, dataset: str) -> Path:
@@ -42,6 +45,7 @@ def relied_on(row: Mapping[str, Any], proof: Mapping[str, Any], root: Path = Pat
     file of the user's own, which may import what nobody watches. Paths start from `root`.
     """
     limited = {"limited_share": row["limited_share"]} if row["cache"] == "limited" else {}
+    stepped = {"host_share": row["host_share"]} if row["step_ms"] else {}
     written = root / f"{row['written']}.json"
     made = read_json(written) if row["written"] and written.is_file() else {}
     verified = proof["verification"]
@@ -50,6 +54,7 @@ def relied_on(row: Mapping[str, Any], proof: Mapping[str, Any], root: Path = Pat
         differs = {"differs_by": verified["largest_difference"], "may_differ_by": verified["allowed_difference"]}
     return {
         **differs,
+        **stepped,
         **({"proven": proof["started"]} if row["file"] else {}),
         **{key: row[key] for key in ("seconds", "epochs", "threads")},
         "storage": _hash({"location": row["location"], "emulate": row["emulate"], **limited}),
@@ -96,9 +101,9 @@ class Session:
         found = {int(file.stem): file for file in (self.folder / result).glob("*.json") if file.stem.isdigit()}
         return dict(sorted(found.items()))
 
-    def trials(self, result: str) -> Path | None:
-        """Return the latest record of what explains a result's speed, or None."""
-        found = {int(file.stem.removeprefix(TRIALS)): file for file in (self.folder / result).glob(f"{TRIALS}*.json")}
+    def trials(self, result: str, kind: str = TRIALS) -> Path | None:
+        """Return the latest record of what explains a result's speed, or of its trials with STEPS; or None."""
+        found = {int(file.stem.removeprefix(kind)): file for file in (self.folder / result).glob(f"{kind}*.json")}
         return found[max(found)] if found else None
 
     def record(self, result: str, path: Path) -> Record:
@@ -123,6 +128,16 @@ class Session:
         write_json(self.folder / STATE, self.state)
 
     @property
+    def finished(self) -> bool:
+        """Whether it came to its end, if only before it was made longer."""
+        return "finished" in self.state
+
+    @property
+    def same(self) -> tuple[Any, ...]:
+        """What sessions have in common that measured the same: name, results with what these rely on, machine."""
+        return self.name, self.results, self.state["machine"]
+
+    @property
     def records(self) -> int:
         """How many records of rounds it holds."""
         return sum(len(self.rounds(result)) for result in self.results)
@@ -133,9 +148,15 @@ def wrong_data(record: Mapping[str, Any]) -> bool:
     return record["status"] == "failed" and bool((record["verification"] or {}).get("problems"))
 
 
-def trials_name(before: Path | None) -> str:
-    """Return the name of the record that comes after the trials `before`."""
-    return f"{TRIALS}{int(before.stem.removeprefix(TRIALS)) + 1 if before else 0}.json"
+def not_leading(row: Mapping[str, Any], session: Session) -> bool:
+    """Return whether a session that ended left a result out, since the one that it depends on does not lead."""
+    needed = row.get("if_leads")
+    return bool(needed and session.state["ended"] and session.rounds(needed)) and not session.rounds(row["id"])
+
+
+def trials_name(before: Path | None, kind: str = TRIALS) -> str:
+    """Return the name of the record of this kind that comes after the trials `before`."""
+    return f"{kind}{int(before.stem.removeprefix(kind)) + 1 if before else 0}.json"
 
 
 def begin(root: Path, dataset: str, name: str, bases: Mapping[str, Record], machine: Mapping[str, Any]) -> Session:
@@ -215,27 +236,31 @@ def matching(session: Session, hashes: Mapping[str, str]) -> set[str]:
     return {result for result, own in hashes.items() if session.results.get(result) == own}
 
 
-def shown(found: Collection[Session], hashes: Mapping[str, str]) -> Session | None:
-    """Return the session whose results are shown, or None: that with most of those asked for; of such the largest, of
-    these the latest.
+def shown(found: Collection[Session], hashes: Mapping[str, str]) -> list[Session]:
+    """Return the sessions whose results are shown, in their order; none where none has any of those asked for.
+
+    It is that with most of those asked for; of such the largest, of these one that came to its end, then the latest.
+    With it come all that measured the same and came to their end.
     """
 
-    def order(session: Session) -> tuple[int, int, int]:
-        return len(matching(session, hashes)), len(session.results), session.number
+    def order(session: Session) -> tuple[int, int, bool, int]:
+        return len(matching(session, hashes)), len(session.results), session.finished, session.number
 
     best = max(found, key=order, default=None)
-    return best if best is not None and matching(best, hashes) else None
+    if best is None or not matching(best, hashes):
+        return []
+    return [one for one in found if one is best or (one.finished and one.same == best.same)]
 
 
-def shown_by_group(plan: Mapping[str, Any], root: Path, of: Collection[str] | None = None) -> dict[str, Session]:
-    """Return {group: session} of what is shown of the plan's results, or of those in `of`."""
+def shown_by_group(plan: Mapping[str, Any], root: Path, of: Collection[str] | None = None) -> dict[str, list[Session]]:
+    """Return {group: sessions} of what is shown of the plan's results, or of those in `of`."""
     bases, found = Bases(plan, root), sessions(root, plan["dataset"])
     groups: dict[str, list[str]] = {}
     for row in plan["results"]:
         if of is None or row["id"] in of:
             groups.setdefault(row["group"], []).append(row["id"])
     chosen = {group: shown(found, bases.hashes(results)) for group, results in groups.items()}
-    return {group: session for group, session in chosen.items() if session is not None}
+    return {group: sessions for group, sessions in chosen.items() if sessions}
 
 
 def kept(plan: Mapping[str, Any], root: Path, current: Collection[Session]) -> Iterator[dict[str, Any]]:

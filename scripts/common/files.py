@@ -67,7 +67,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def _refused(constant: str) -> None:
-    raise json.JSONDecodeError(f"found {constant}, which is no number of JSON", constant, 0)
+    raise json.JSONDecodeError(f"found {constant}, which is not a JSON number", constant, 0)
 
 
 def read_json(path: Path) -> Any:

@@ -1,7 +1,8 @@
-"""What a call says behind `--config`, as one types it: for commands that are to measure the same session again."""
+"""What a call of Snakemake says, as one types it: for commands that are to measure the same session again."""
 
+import argparse
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -12,9 +13,25 @@ def config_words(given: Mapping[str, Any]) -> list[str]:
     return [f"{key}={_flow(value)}" for key, value in given.items()]
 
 
-def typed(given: Mapping[str, Any], target: str = "") -> str:
+def kept_options(words: Sequence[str]) -> list[str]:
+    """Return the options of a call that say, beside `--config`, what is measured and where, as words."""
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options.add_argument("--configfile", "--configfiles", nargs="+")
+    for names in (("--profile",), ("--workflow-profile",), ("--snakefile", "-s"), ("--directory", "-d")):
+        options.add_argument(*names)
+    options.add_argument("--config", "-C", nargs="+")
+    found = vars(options.parse_known_args(words)[0])
+    said = {name: value for name, value in found.items() if value and name != "config"}
+    return [
+        word
+        for name, value in said.items()
+        for word in (f"--{name.replace('_', '-')}", *([value] if isinstance(value, str) else value))
+    ]
+
+
+def typed(given: Mapping[str, Any], target: str = "", options: Iterable[str] = ()) -> str:
     """Return the call of Snakemake with all of `given` behind one `--config`, quoted for a shell."""
-    words = ["snakemake", *([target] if target else []), *(["--config"] if given else [])]
+    words = ["snakemake", *([target] if target else []), *map(shlex.quote, options), *(["--config"] if given else [])]
     pairs = (word.partition("=") for word in config_words(given))
     return " ".join([*words, *(f"{key}={shlex.quote(value)}" for key, _, value in pairs)])
 
@@ -30,6 +47,17 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     both = {key: (under[key], over[key]) for key in over if isinstance(under.get(key), Mapping)}
     parts = {key: merged(*pair) for key, pair in both.items() if isinstance(pair[1], Mapping)}
     return {**under, **over, **parts}
+
+
+def without(given: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `given` without what `other` says too, mapping by mapping."""
+    left = {}
+    for key, value in given.items():
+        if key not in other:
+            left[key] = value
+        elif isinstance(value, Mapping) and isinstance(other[key], Mapping) and (part := without(value, other[key])):
+            left[key] = part
+    return left
 
 
 def _flow(value: Any) -> str:

@@ -101,13 +101,13 @@ def _imported(kind: str, name: str) -> ModuleType:
         raise
     except SyntaxError as error:
         where = f"{_shown(error.filename or path)}, line {error.lineno}: {(error.text or '').strip()}"
-        raise UserError(f"{where}: found {error.msg}, allowed is what Python can read. Mend the line.") from error
+        raise UserError(f"{where}: found {error.msg}, allowed is valid Python. Correct the line.") from error
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         frame = next((frame for frame in reversed(frames) if frame.filename == str(path)), frames[-1])
-        advice = "Mend the line."
+        advice = "Correct the line."
         if isinstance(error, ImportError):
-            advice = "Correct the name; a library is imported inside a function, since the plan may not have it."
+            advice = "Correct the name. Import a library inside a function: the plan may run without it."
         raise UserError(
             f"{_shown(frame.filename)}, line {frame.lineno}: {frame.line}: found {type(error).__name__}: {error}; "
             f"allowed is a file that the plan can import. {advice}"
@@ -154,6 +154,12 @@ def check_loader(module: ModuleType, file: str) -> None:
     _check_several(file, "SETTINGS", module.SETTINGS, SETTINGS)
     _check_several(file, "STAGES", getattr(module, "STAGES", ()), STAGES)
     _check_several(file, "READS", getattr(module, "READS", (PATH,)), None)
+    found = getattr(module, "GUIDE_WORKERS", None)
+    if found is not None and (type(found) is not int or found < 1):
+        raise UserError(
+            f"{file}: GUIDE_WORKERS: found {found!r}, allowed is a whole number of at least 1. Write the number of "
+            "workers that the loader's guide names, or remove the line: then it is the number of cores."
+        )
     found = getattr(module, "LIFETIME", "next")
     if not callable(found):
         _check_one(f"{file}: LIFETIME", found, list(LIFETIMES), None)

@@ -79,7 +79,7 @@ def read_published(name: str) -> Published:
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: found what is no YAML: {' '.join(str(error).split())}. Correct it.") from None
+        raise UserError(f"{path}: found invalid YAML: {' '.join(str(error).split())}. Correct it.") from None
     wrong = problems(found, yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
     if wrong:
         raise UserError("\n".join(f"{path}: {one}" for one in wrong))
@@ -101,5 +101,5 @@ def _speed(path: Path, where: str, row: Mapping[str, Any], found: Mapping[str, A
     if "per_second" in row:
         return row["per_second"]
     if any(name not in found for name in NUMBERS):
-        raise UserError(f"{path}: {where}.seconds: found no {' and '.join(NUMBERS)} of the file to divide. Add them.")
+        raise UserError(f"{path}: {where}.seconds: found seconds without {' and '.join(NUMBERS)}. Add them.")
     return found["items"] * found["epochs"] / row["seconds"]

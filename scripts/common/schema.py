@@ -63,7 +63,7 @@ def _explain(error: jsonschema.ValidationError, advice: Advice) -> str:
         kind = "list" if error.validator == "minItems" else "mapping"
         return f"{where}: found an empty {kind}, allowed is one with at least one entry. Add one."
     if error.validator == "uniqueItems":
-        return f"{where}: found {show(error.instance)}, allowed is each value once. Remove the doubled one."
+        return f"{where}: found {show(error.instance)}, allowed is each value once. Remove the duplicate."
     guess = nearest(error.instance, map(str, schema["enum"])) if "enum" in schema else ""
     if error.validator == "pattern" and (words := _words(schema)):
         guess = nearest(error.instance, words)

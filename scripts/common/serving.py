@@ -47,7 +47,7 @@ def reached(location: Location) -> Location:
     found = served.get(_key(location))
     if found is None:
         raise UserError(
-            f"{location.uri}: found nothing that serves it; allowed is a program that does, while it needs it. "
+            f"{location.uri}: found no server for it; allowed is a program that starts one. "
             "Run it by `feedrate run`, or by snakemake."
         )
     return replace(location, **{name: value for name, value in found.items() if name not in (PROCESSES, TRAFFIC)})

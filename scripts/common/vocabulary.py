@@ -7,8 +7,8 @@ them again.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-PROTOCOL = 14  # raise it when a change to the protocol of a run makes older runs incomparable
-REPORT = 2  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
+PROTOCOL = 15  # raise it when a change to the protocol of a run makes older runs incomparable
+REPORT = 3  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
 SPLIT, VALIDATION = "train", "validation"
 
 
@@ -70,40 +70,49 @@ OBJECTS = "objects"  # the kind of a tier of object storage, in tiers.csv
 COLD = ("cold", "limited")  # caches whose epochs read from the device
 SCENARIO_KEYS = ("task", "cache", "step_ms")  # with the device what a scenario is, within which alone results compare
 
+NEXT, LASTING = "next", "lasting"
 LIFETIMES = {  # of a batch
-    "next": Term("until the next", about="a batch is valid until the next one is asked for"),
-    "lasting": Term("lasting", about="a batch is valid as long as it is kept"),
+    NEXT: Term("till next", about="a batch is valid until you ask for the next one"),
+    LASTING: Term("lasting", about="a batch is valid as long as it is kept"),
 }
 EXACT = "exact"
 SHARING = {  # what the ranks of a loader deliver of an epoch, together; see scripts/measure/across.py
     EXACT: Term("once", about="every item exactly once"),
-    "repeats": Term("repeats", about="some items again, so that all ranks have as many"),
-    "drops": Term("drops", about="all but some items, so that all ranks have as many"),
+    "repeats": Term("repeats", about="some items come again, so that all ranks have the same number"),
+    "drops": Term("drops", about="some items are left out, so that all ranks have the same number"),
 }
 SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
 RESULT_SETTINGS = ("device", "batch_size", *SETTINGS, "world")  # columns of their own; others go into `options`
 
-RANDOM = "random"  # the order of a loader whose epoch is a permutation of all items
+RANDOM, LOCAL, REPEATED, SEQUENTIAL, UNKNOWN = "random", "local", "repeated", "sequential", "unknown"
+ORDERS = {  # of a loader, as measured (measure/order.py)
+    RANDOM: Term("random", about="no items come together more often than by chance"),
+    LOCAL: Term("local", about="items that are near each other in the data set come together"),
+    REPEATED: Term("repeated", about="items come together that came together in an epoch before"),
+    SEQUENTIAL: Term("sequential", about="most items come in the order of the data set"),
+    UNKNOWN: Term("unknown", about="fewer than 100 items or two epochs were seen"),
+}
 RAM = r"tmpfs|ramfs|devtmpfs|hugetlbfs"  # file systems whose files are in memory
 STAGES = ("read", "transfer")  # what every loader on torch's DataLoader can leave out
 PARTS = {  # of a batch's time
-    "storage": Term("storage", "storage", "the device; what is saved when the files are in the page cache"),
+    "storage": Term(
+        "storage", "storage", "reading from the device: the time saved when the files are in the page cache"
+    ),
     "read": Term(
         "reading",
         "reading from memory",
-        "reading files from the page cache, or copying out of an array in RAM, beyond what leaving out storage or "
-        "decoding saves",
+        "reading files from the page cache, or copying out of an array in RAM",
     ),
     "decode": Term("decoding", "decoding", "decoding audio, and unpacking it from archives"),
     "transfer": Term(
-        "transfer", "transfer between processes", "the way of batches from worker processes to the main one"
+        "transfer", "transfer between processes", "sending batches from worker processes to the main process"
     ),
     "host_to_device": Term("gpu copy", "copy to the GPU", "the copy of batches to the GPU"),
     "compute": Term("compute", "compute", "the training steps, emulated or real"),
     "framework": Term(
         "framework",
         "framework overhead: Python and the library itself",
-        "what is left of the loader without all of these: Python, and the library itself",
+        "what remains without all of these: Python, and the library itself",
     ),
     "consumer": Term(
         "memory", "memory: consuming the batches", "reading every byte of a batch once, which any model does"
@@ -113,7 +122,7 @@ BOTTLENECKS = PARTS | {  # and what else is said where a part is looked for
     "waiting": Term("waiting", "waiting for batches", "of a training: all that is no training step"),
     "none": Term("none", "no single part", "no part takes 10 % of the time"),
     "unclear": Term(
-        "inconclusive", "inconclusive", "no part surely costs more than each other and than what differs by itself"
+        "inconclusive", "inconclusive", "no part costs significantly more than the noise and every other part"
     ),
 }
 PHASES = ("wait", "step", "read", "decode", "collate", "transfer")  # what a process does with a batch, in a timeline
@@ -127,38 +136,44 @@ BOUNDS = {
     "storage": Term(
         "storage",
         "what its storage allows",
-        "what fio reads from the tier at an item's size, with as many readers at once as the loader has workers, for a "
-        "cold cache and what does not fit into a limited one; of object storage, what raw GETs give with as many in "
-        "flight",
+        "what fio reads from the tier at an item's size with as many readers as the loader has workers (cold and "
+        "limited caches); of object storage: raw GETs with as many in flight",
     ),
     "compute": Term(
         "compute",
         "what the steps alone allow",
-        "training steps, if nothing had to be waited for; of each result, by its AU",
+        "the training steps alone, without any wait, by the result's AU",
     ),
     "decode": Term(
         "decode",
         "what decoding alone allows",
-        "an estimate: if a loader did nothing but decode, by what one run saved without decoding",
+        "an estimate: decoding alone, by the time that a run saved without it",
     ),
 }
 OPERATIONS = ("create", "copy", "one", "many", "send")  # of tensors, in this order
 NOT_TRIED, VERIFICATION, UNSUITED, ERROR = "not-tried", "verification", "skipped-unsuited", "error"
+NOT_WARM, NOT_LEADING = "not-warm", "not-leading"
 REASONS = {  # why a run has no speed: `reason_code` of a record, beside the words in its `reason`
     NOT_TRIED: Term(
         "not tried",
         "the other runs of this file were not tried",
-        "an earlier run of the same call showed that the user's own file is broken",
+        "an earlier run of the same call showed that your own file is broken",
     ),
     VERIFICATION: Term("verification", about="wrong data was delivered"),
+    NOT_LEADING: Term(
+        "not leading",
+        "not measured from a cold cache: it does not lead from a warm one",
+        "measure.cold is leaders; with all it is measured",
+    ),
     UNSUITED: Term("unsuited", about="this machine, or these settings, cannot run it"),
+    NOT_WARM: Term("not warm", about="its bytes came from a device, where they were to be in memory"),
     ERROR: Term("error", about="an exception ended it"),
     "crashed": Term("crash", about="the process crashed"),
     "out-of-memory": Term("out of memory", about="the kernel killed the process"),
-    "no-end": Term("limit", about="it had not ended after the time that it may take"),
-    "no-room": Term("no room", about="its batches do not fit into memory: it was not tried"),
-    "lost": Term("no record", about="the process left no record, each time that it was tried"),
-    "no-server": Term("no server", about="the warm process that it was to be a fork of ended"),
+    "no-end": Term("limit", about="it exceeded its time limit"),
+    "no-room": Term("no room", about="its batches do not fit into memory, so it was not tried"),
+    "lost": Term("no record", about="the process left no record in any of its tries"),
+    "no-server": Term("no server", about="the warm process that forks runs had ended"),
     "follows": Term("follows another rank", about="a rank that failed because another one did"),
 }
 STATUSES = ("ok", "failed", "missing", "skipped")  # of a planned run, in the order in which results stand

@@ -18,6 +18,7 @@ from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, Comparison
 from scripts.decide.intervals import intervals, lag, levels
 from scripts.decide.rounds import FINAL_ERROR, Speeds, Table
+from scripts.decide.sessions import table_of
 
 LEAST_ON_TIER = 2  # rounds with all tiers: single ones distinguish nothing
 MORE = (0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 9)  # times as many rounds again: more are not within reason
@@ -104,10 +105,10 @@ class Compared:
     ) -> None:
         every = {**(every or {}), **results}
         whole = over_tiers(every) if together else {}
-        self.loaders = Table(whole, FINAL_ERROR) if whole else None
+        self.loaders = table_of(whole, FINAL_ERROR) if whole else None
         speeds = {one: self.loaders.center(one).speed for one in whole}  # as of the mean round: some left early
         first = {loader: (loader, slug) for loader, slug in sorted(whole, key=speeds.__getitem__)}  # the last stays
-        self.results = Table(every, FINAL_ERROR)
+        self.results = table_of(every, FINAL_ERROR)
         self.candidates = [*first.values()] if self.loaders else [*results]
 
     def compare(self, one: Name, other: Name) -> Comparison:

@@ -1,9 +1,7 @@
-"""One Arrow IPC file a split: a column of fixed-size lists, to be mapped into memory.
+"""One Arrow IPC file per split: a column of fixed-size lists, to be mapped into memory.
 
-A split's folder holds `items.arrow`, in the file form of Arrow's IPC format, not compressed: record batches of at most
-16 MiB with the column `audio` (of other data `image`, `array`), a FixedSizeList whose row i is the i-th item of the
-split as it is delivered, flat: of audio float32 [samples]; and the three label arrays of `common/labels.py`. `read`
-gives the target first and the other classes in ascending order.
+The folder holds `items.arrow`, not compressed: record batches of at most 16 MiB. Their column `audio` is a
+FixedSizeList, of audio float32; row i is item i as it is delivered, flat.
 """
 
 import math

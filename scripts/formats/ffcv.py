@@ -1,8 +1,7 @@
 """FFCV's beton of stored values, such as 16-bit PCM at the fixed length: one file of 8 MB pages, to be mapped.
 
-A split's folder holds `items.beton` with the fields `audio`, int16 (samples,) (of other data `image` or `array`, its
-values as decoded, in one dimension), and `position`, the item's position in the split, and the three label arrays of
-`common/labels.py`. An item is within a page.
+The folder holds `items.beton` with the fields `audio`, int16 (samples,), and `position` in the split. Other data is
+flat too. No item crosses a page.
 """
 
 from math import prod

@@ -1,8 +1,7 @@
 """FFCV's beton of the corpus's own JPEG, in the library's field for RGB images: one file of 8 MB pages, to be mapped.
 
-A split's folder holds `items.beton` with the fields `image`, the file byte for byte, in the mode `jpg`, and `position`,
-the image's position in the split, and the three label arrays of `common/labels.py`. Decoded it is uint8. An image is
-within a page. Of a data set whose files are PNG it holds those; the library decodes JPEG alone, and its loader says so.
+The folder holds `items.beton` with the fields `image`, the file byte for byte (mode `jpg`, uint8 when decoded), and
+`position` in the split. The library decodes JPEG only: on PNG the loader is not run and says so.
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows

@@ -1,8 +1,7 @@
 """FFCV's beton of images as pixels, in the library's field for RGB images: one file of 8 MB pages, to be mapped.
 
-A split's folder holds `items.beton` with the fields `image`, uint8 (height, width, 3), in the mode `raw`, and
-`position`, the image's position in the split, and the three label arrays of `common/labels.py`. An image is within a
-page. Of a grey image all three channels are equal: the field has no others.
+The folder holds `items.beton` with the fields `image`, uint8 (height, width, 3) (mode `raw`), and `position` in the
+split. A grey image has three equal channels, since the field has no others.
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows

@@ -1,8 +1,7 @@
-"""The corpus's own files of images, JPEG or PNG, one an image: numbered, still to be decoded.
+"""The corpus's own files of images, JPEG or PNG, one per image: numbered, still to be decoded.
 
-A split's folder holds `000000.jpg`, `000001.jpg`, ... (or `.png`) where the number is the image's position in the
-split, and the three label arrays of `common/labels.py`. Decoded it is uint8. The files are the corpus's own, byte for
-byte, of one size, upright and without metadata. `read` decodes by the decoder that gives the truth, Pillow.
+The folder holds `000000.jpg`, ... (or `.png`), the corpus's files byte for byte: of one size, upright, without
+metadata, uint8 when decoded. `read` decodes by Pillow, whose pixels are the reference.
 """
 
 from scripts.formats._files import read, write  # noqa: F401

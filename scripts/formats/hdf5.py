@@ -1,11 +1,7 @@
-"""One HDF5 file a split: one dataset without compression, a chunk for each item.
+"""One HDF5 file per split: one dataset without compression, a chunk for each item.
 
-A split's folder holds `items.h5` with the dataset `audio` (of other data `image`, `array`), whose row i is the i-th
-item of the split as it is delivered, of audio float32 (n, 1, samples); and the three label arrays of
-`common/labels.py`. `read` gives the target first and the other classes in ascending order.
-
-The chunks are written past HDF5's chunk cache, which would only copy them. The file has the format of HDF5 1.10 and
-later, in which the place of a chunk is looked up in an array; before, it was searched in a tree.
+The folder holds `items.h5` (HDF5 1.10 or later) with the dataset `audio`, float32 (n, 1, samples); row i is item i as
+it is delivered.
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows
@@ -30,6 +26,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     with h5py.File(out / "items.h5", "w", libver=("v110", "v110")) as file:
         chunks = file.create_dataset(sample.key, shape, dtype=dtype, chunks=(1, *sample.shape)).id
         for position, row in enumerate(delivered_items(corpus, split, progress)):
+            # past HDF5's chunk cache, which would copy the row
             chunks.write_direct_chunk((position, *first), row)
     write_labels(corpus, split, out)
 

@@ -1,8 +1,7 @@
-"""One int16 array a split, mapped into memory: half the bytes of float32, and one multiplication left to decode.
+"""One int16 array per split, mapped into memory: half the bytes of float32, and one multiplication left to decode.
 
-A split's folder holds `audio.npy`, int16 (n, 1, samples), whose row i is the i-th item of the split, padded or cut, and
-the three label arrays of `common/labels.py`. A loader opens it with `numpy.load(folder / "audio.npy", mmap_mode="r")`
-and divides by 32768, which is exact. `read` gives the target first and the other classes in ascending order.
+The folder holds `audio.npy`, int16 (n, 1, samples), padded or cut; row i is item i. A loader maps it and divides by
+32768, which is exact.
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows

@@ -1,10 +1,7 @@
 """LitData's chunks of stored values, such as 16-bit PCM: binary files of 64 MB with an index, to be mapped.
 
-A split's folder holds `chunk-0-0.bin`, `chunk-0-1.bin`, ... and `index.json`, as the library's BinaryWriter makes them,
-and the three label arrays of `common/labels.py`. A sample is {"audio": int16 (frames,), "position": the item's
-position in the split}, of other data "image" or "array" with its values as decoded, in one dimension; they are a
-tensor, which LitData gives back as a view of the mapped file. The time of writing that the library adds to the index is
-left out, so that equal items make equal bytes.
+The folder holds `chunk-0-0.bin`, ... and `index.json`, as the library's BinaryWriter makes them, but without the time
+of writing. A sample is {"audio": int16 (frames,), "position": in the split}; other data is flat too.
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows

@@ -1,10 +1,7 @@
-"""One LMDB environment a split: a key-value store in one file, mapped into memory; a value is the bytes of an item.
+"""One LMDB environment per split: a key-value store in one file, mapped into memory; a value is the bytes of an item.
 
-A split's folder holds `items.mdb`: of the i-th item of the split the key is i in 8 bytes, big-endian, and the value its
-values as they are delivered, raw and little-endian, of audio float32; and the three label arrays of `common/labels.py`.
-`read` gives the target first and the other classes in ascending order.
-
-LMDB keeps what a transaction has written in memory until it is committed, so that each ends after 16 MiB.
+The folder holds `items.mdb`. The key of item i is i in 8 bytes, big-endian; its value is the item as it is delivered,
+of audio float32.
 """
 
 import errno
@@ -18,7 +15,7 @@ VERSION = 1
 REQUIRES = ("numpy", "lmdb")
 BYTES_PER_ITEM = lambda sample: sample.bytes  # noqa: E731
 READERS = False
-COMMIT_BYTES = 16 * 1024 * 1024
+COMMIT_BYTES = 16 * 1024 * 1024  # of a transaction, which LMDB holds in memory until it commits
 PAGE_BYTES = 4096
 
 

@@ -1,9 +1,7 @@
-"""One array a split, mapped into memory: a single file, nothing left to decode.
+"""One array per split, mapped into memory: a single file, nothing left to decode.
 
-A split's folder holds `audio.npy` (of other data `image.npy`, `array.npy`), whose row i is the i-th item of the split
-as it is delivered, of audio float32 (n, 1, samples); and the three label arrays of `common/labels.py`. A loader opens
-it with `numpy.load(folder / "audio.npy", mmap_mode="r")`. `read` gives the target first and the other classes in
-ascending order.
+The folder holds `audio.npy` (of other data `image.npy` or `array.npy`), of audio float32 (n, 1, samples); row i is item
+i as it is delivered. Open it with `numpy.load(path, mmap_mode="r")`.
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows

@@ -1,8 +1,7 @@
 """MosaicML's MDS shards of stored values, such as 16-bit PCM: files of 64 MB with an index, for any item at random.
 
-A split's folder holds `shard.00000.mds`, `shard.00001.mds`, ... and `index.json`, as the library's MDSWriter makes
-them, and the three label arrays of `common/labels.py`. A sample is {"audio": int16 (frames,), "position": the item's
-position in the split}, of other data "image" or "array" with its values as decoded, in one dimension.
+The folder holds `shard.00000.mds`, ... and `index.json`, as the library's MDSWriter makes them. A sample is
+{"audio": int16 (frames,), "position": in the split}; other data is flat too.
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows

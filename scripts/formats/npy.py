@@ -1,8 +1,6 @@
-"""NumPy files, one an item: nothing left to decode.
+"""NumPy files, one per item: nothing left to decode.
 
-A split's folder holds `000000.npy`, `000001.npy`, ... each an item as it is delivered, of audio float32 (1, samples) of
-the fixed length, where the number is the item's position in the split, and the three label arrays of
-`common/labels.py`. `read` gives the target first and the other classes in ascending order.
+The folder holds `000000.npy`, ..., each an item as it is delivered, of audio float32 (1, samples).
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows

@@ -1,9 +1,7 @@
-"""NumPy archives, one an item, as feature sets are often kept: one array each, not compressed.
+"""NumPy archives, one per item, as feature sets are often kept: one array each, not compressed.
 
-A split's folder holds `000000.npz`, `000001.npz`, ... each with one array, named as the key of a batch (`audio`, of
-other data `image`, `array`): an item as it is delivered, of audio float32 (1, samples) of the fixed length, where the
-number is the item's position in the split. Beside them are the three label arrays of `common/labels.py`. `read` gives
-the target first and the other classes in ascending order.
+The folder holds `000000.npz`, ..., each with one array, `audio`: an item as it is delivered, of audio float32
+(1, samples).
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows

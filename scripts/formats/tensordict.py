@@ -1,22 +1,15 @@
-"""TorchRL's LazyMemmapStorage, one a split: memory-mapped tensors of data and labels, nothing left to decode.
+"""TorchRL's LazyMemmapStorage, one per split: memory-mapped tensors of data and labels, nothing left to decode.
 
-A split's folder holds `audio.memmap` (of other data `image.memmap`, `array.memmap`), the items as they are delivered,
-of audio float32 (n, 1, samples), `target.memmap` int64 (n,), `labels.memmap` float32 (n, classes) and `item.memmap`
-int64 (n,), all raw little-endian rows without a header, `meta.json` (dtypes and shapes) and `storage_metadata.json`
-(the number of rows): what `LazyMemmapStorage.dumps` leaves. No pickle is among them.
+The folder holds what `LazyMemmapStorage.dumps` leaves, without a pickle. `audio.memmap`, float32 (n, 1, samples),
+`target.memmap`, `labels.memmap` and `item.memmap` are raw rows without a header. Beside them are `meta.json` and
+`storage_metadata.json`.
 
-A loader reopens the folder, without copying a byte, either as a storage,
+Reopen it without a copy as a storage, where `folder` is a pathlib.Path; another `scratch_dir` copies everything:
 
     storage = LazyMemmapStorage(items, scratch_dir=folder, existsok=True, auto_cleanup=False)
-    storage.loads(folder)          # folder: a pathlib.Path, the same as scratch_dir; else all is copied elsewhere
-    batch = storage.get(torch.tensor([7, 3]))
+    storage.loads(folder)
 
-or as a plain TensorDict: `TensorDict.load_memmap(folder, allow_pickle=False)`. Files that may be written are mapped
-shared, others private; neither changes them unless one assigns. `read` gives the target first and the other classes
-in ascending order.
-
-The files are laid out by tensordict, and filled with plain writes: rows assigned through the storage would stay
-mapped, and count as memory of the process, until the last item is written.
+or as a plain TensorDict: `TensorDict.load_memmap(folder, allow_pickle=False)`.
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows
@@ -35,6 +28,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
 
     count = corpus.counts[split]
     _lay_out(out, count, corpus)
+    # By plain writes: rows assigned through the storage stay mapped, and count as memory of the process.
     with open(out / f"{corpus.sample.key}.memmap", "r+b") as file:
         for row in delivered_items(corpus, split, progress):
             file.write(row)

@@ -1,12 +1,8 @@
 """WebDataset tar shards of the corpus's files, such as 16-bit WAV: few large files, read front to back.
 
-A split's folder holds `shard-000000.tar`, `shard-000001.tar`, ... to be read in sorted order. A sample is two members:
-`000000000.wav` (of images `.jpg` or `.png`, of arrays `.npy`), the corpus's own file byte for byte, and
-`000000000.json`, {"item": index in the manifest, "classes": [the target first, in the manifest's order]}; the number is
-the item's position in the split. The items are spread evenly: each shard holds consecutive ones, and no two shards
-differ by more than one. Equal items make equal bytes.
-
-The layout depends on the number of parallel readers, since a reader without a shard of its own has nothing to do.
+The folder holds `shard-000000.tar`, ... of consecutive items, whose counts differ by at most one. An item is two
+members, numbered by its position. `000000000.wav` (or `.jpg`, `.png`, `.npy`) is the corpus's file byte for byte.
+`000000000.json` has `item`, its index in the manifest, and `classes`, the target first.
 """
 
 import io

@@ -1,11 +1,7 @@
-"""One Zarr array a split (format 3, in a local folder): a chunk for each item, not compressed, each chunk a file.
+"""One Zarr array per split (format 3, in a local folder): a chunk for each item, not compressed, each chunk a file.
 
-A split's folder holds `items.zarr`, whose row i is the i-th item of the split as it is delivered, of audio float32 (n,
-1, samples), and is in the file `c/i/0/0`; and the three label arrays of `common/labels.py`. `read` gives the target
-first and the other classes in ascending order.
-
-Shards, many chunks in one file, are what Zarr's guide proposes where files are too many. An item of a shard costs its
-reader two reads, of the shard's index and of the item, each time again; so there are none here.
+The folder holds `items.zarr`, of audio float32 (n, 1, samples); row i is item i as it is delivered, in the file
+`c/i/0/0`. It has no shards: an item in one costs two reads.
 """
 
 from scripts.formats._contract import Corpus, Path, Progress, Rows

@@ -16,15 +16,17 @@ from scripts.common import isolated, plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
-from scripts.common.vocabulary import EXACT, SETTINGS, STAGES, simplify
+from scripts.common.vocabulary import EXACT, NEXT, RANDOM, SETTINGS, STAGES, simplify
 
 DEFAULTS = {
     "ENV": isolated.DEFAULT,
     "REQUIRES": ("torch",),
     "SETTINGS": SETTINGS,
+    "GUIDE_WORKERS": None,
     "OPTIONS": {},
     "STAGES": (),
-    "LIFETIME": "next",
+    "LIFETIME": NEXT,
+    "ORDER": RANDOM,
     "READS": (PATH,),
     "SHARING": EXACT,
     "PIXEL_LIMIT": 0,
@@ -41,9 +43,9 @@ def declared(name: str, file: str) -> ModuleType:
     """
     path = Path(file).expanduser()
     if name in plugins.names("loaders"):
-        raise UserError(f"name: found {name!r}, which is a loader of feedrate's own. Give yours another name.")
+        raise UserError(f"name: found {name!r}, which is one of feedrate's loaders. Give yours another name.")
     if not path.is_file():
-        raise UserError(f"file: found {file!r}, which is no file; allowed is a Python file. Correct the path.")
+        raise UserError(f"file: found {file!r}, which is not a file; allowed is a Python file. Correct the path.")
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     except (SyntaxError, UnicodeDecodeError) as error:
@@ -56,7 +58,7 @@ def declared(name: str, file: str) -> ModuleType:
         DEFAULTS, OWN_FILE=path.resolve(), LOCAL_IMPORTS=_local_imports(path, file), **_literals(tree, file)
     )
     if not any(entry in _defined(tree) for entry in ENTRY):
-        raise UserError(f"file: {file} has no {' and no '.join(ENTRY)}; it must have one. See docs/own_loader.md.")
+        raise UserError(f"file: {file}: found no {' and no '.join(ENTRY)}; one is needed. See docs/own_loader.md.")
     known = plugins.names("formats")
     if getattr(module, "FORMAT", None) not in known:
         found = repr(module.FORMAT) if hasattr(module, "FORMAT") else "nothing"
@@ -86,8 +88,8 @@ def _local_imports(path: Path, file: str) -> list[str]:
     tops = {one.relative_to(folder).parts[0].removesuffix(".py") for one in found}
     if "scripts" in tops and folder.resolve() != PROJECT:
         raise UserError(
-            f"file: {file}: found an import of scripts beside it, which is the name of feedrate's package and is "
-            "imported instead; allowed is every other name. Rename yours, or move it into a package of another name."
+            f"file: {file}: found an import of scripts beside it, which gives feedrate's package of that name; "
+            "allowed is any other name. Rename yours, or move it into a package of another name."
         )
     return sorted(map(str, found))
 
@@ -126,7 +128,7 @@ def _literals(tree: ast.Module, file: str) -> dict[str, Any]:
                 except ValueError:
                     raise UserError(
                         f"file: {file}, line {node.lineno}: {target.id}: found {ast.unparse(node.value)}, allowed is a "
-                        "plain value, since the file is read before it is run. Write it out."
+                        "plain value: the plan reads the file without running it. Write the value out."
                     ) from None
     return found
 

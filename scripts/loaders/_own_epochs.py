@@ -98,8 +98,8 @@ def _check_dataset(dataset: Any, make: Any, request: LoaderRequest, folder: Path
     length = getattr(type(dataset), "__len__", None)
     if length and len(dataset) != request.items:
         raise UserError(
-            f"your Dataset has {len(dataset)} items, the split {request.items}; allowed are as many: "
-            f"let it list all files of request.data, the split {request.data.name}{_place(length, folder)}"
+            f"your Dataset has {len(dataset)} items, the split {request.items}; allowed is the same "
+            f"number: list all files of request.data, the split {request.data.name}{_place(length, folder)}"
         )
 
 

@@ -78,7 +78,7 @@ class Wanted(NamedTuple):
         if etag.strip('"') != self.stored.etag:
             raise changed(self.uri)
         if length != self.bytes:
-            raise EOFError(f"an answer of {length} bytes where {self.bytes} were asked for")
+            raise EOFError(f"an answer of {length} bytes instead of {self.bytes}")
 
 
 class Split:

@@ -43,8 +43,8 @@ def open_shards(
 
     if request.rank >= len(shards):
         raise ValueError(
-            f"rank {request.rank} of {request.world} has no shard, there are {len(shards)}: have fewer ranks, or let "
-            "the plan write the format, which makes a shard for each worker of each rank"
+            f"rank {request.rank} of {request.world} has no shard, there are {len(shards)}. Use fewer ranks, or let "
+            "the plan write the format: it makes a shard for each worker of each rank"
         )
     shards = shards[request.rank :: request.world]
     size = request.options["shuffle_buffer"]

@@ -1,4 +1,4 @@
-"""AIStore's SDK in a DataLoader: an object an item, or a batch of objects by one request (GetBatch).
+"""AIStore's SDK in a DataLoader: one object per item, or a batch of objects by one request (GetBatch).
 
 `get: object` asks for items one by one, by `in_flight` threads in each worker; `get: batch` for all of a batch at once,
 which the cluster sends as one archive. The SDK is proven against a stand-in that answers as AIStore does. No cluster
@@ -75,7 +75,7 @@ def never(request):
     """Return why the tier cannot be read: it is no AIStore."""
     if request.location.read_by == "ais":
         return None
-    return "the tier is no AIStore: its SDK is proven against a stand-in; its speed is not measured"
+    return "the tier is not an AIStore: its SDK is proven against a stand-in; its speed is not measured"
 
 
 class Items(Objects):
@@ -101,7 +101,7 @@ class Items(Objects):
         def fetch(wanted, row):
             content = bucket.object(wanted.key).get_reader(byte_range=wanted.range).read_all()
             if len(content) != len(row):
-                raise EOFError(f"a body of {len(content)} bytes where {len(row)} were asked for")
+                raise EOFError(f"a body of {len(content)} bytes instead of {len(row)}")
             row[:] = content
 
         if self.request.options["get"] == "batch":

@@ -1,4 +1,4 @@
-"""Image files in a DataLoader: JPEG or PNG, one file an image, decoded straight into the batch.
+"""Image files in a DataLoader: JPEG or PNG, one file per image, decoded straight into the batch.
 
 What most training code does, but that a batch is collated once. `decoder` is the library: `simplejpeg` (libjpeg-turbo
 with nothing around it), `torchvision` (its C++ decoder), `opencv`, `pillow`, and `pillow_simd` where that is installed

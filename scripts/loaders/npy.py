@@ -1,4 +1,4 @@
-"""Numbered .npy files in a DataLoader: one file an item, read straight into the batch.
+"""Numbered .npy files in a DataLoader: one file per item, read straight into the batch.
 
 For float32 that must be in a file an item. `gather: batch` reads each file's data into its row of the batch, beyond a
 header that is of one length in all of them; `gather: item` calls `numpy.load` for each item and lets torch collate, as

@@ -1,4 +1,4 @@
-"""Numbered .npz files in a DataLoader: an archive an item, its array read straight into the batch.
+"""Numbered .npz files in a DataLoader: one archive per item, its array read straight into the batch.
 
 What an .npz file costs beside an .npy file: with `gather: item`, as most published code has it, `numpy.load` opens a
 zip archive for each item, reads it through Python's zipfile in pieces with their checksums, and torch collates.

@@ -1,4 +1,4 @@
-"""aiobotocore in a DataLoader: one GET an item from a bucket, many at a time in the event loop of each worker.
+"""aiobotocore in a DataLoader: one GET per item from a bucket, many at a time in the event loop of each worker.
 
 boto3's client for asyncio, on which s3fs is built. Its time goes into Python: one core signs its requests
 and takes their answers, so that workers help more than a larger `in_flight`.

@@ -1,4 +1,4 @@
-"""boto3 in a DataLoader: one GET an item from a bucket, by a pool of threads in each worker.
+"""boto3 in a DataLoader: one GET per item from a bucket, by a pool of threads in each worker.
 
 What most published code does with a bucket. `fetchers` is the size of the pool: with 0 a worker fetches one item after
 another, and waits for the storage's latency each time. Its time goes into latency where fetchers are few, and into

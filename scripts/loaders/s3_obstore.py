@@ -1,4 +1,4 @@
-"""obstore in a DataLoader: one GET an item from a bucket, by threads whose requests Rust makes.
+"""obstore in a DataLoader: one GET per item from a bucket, by threads whose requests Rust makes.
 
 Python's client of the Rust library object_store. Its time goes into latency where `in_flight` is small, and into the
 network beyond; no worker is needed for its requests.

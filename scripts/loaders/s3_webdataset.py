@@ -1,4 +1,4 @@
-"""WebDataset over HTTP: tar shards of a bucket read as streams, one GET a shard, by each worker.
+"""WebDataset over HTTP: tar shards of a bucket read as streams, one GET per shard, by each worker.
 
 The pipeline of `webdataset`, whose streams come by presigned URLs. The library's own opener of URLs is a process of
 curl, whose command line would show the signature; here it is urllib3, and a stream that breaks off goes on where it

@@ -102,6 +102,6 @@ def _advice(error: Any) -> str:
     if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 403:
         return (
             "allowed are credentials of a user who may list, read and write it. Export AWS_ACCESS_KEY_ID, "
-            "AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN, of a role), and see that the clock is right."
+            "AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN, of a role), and check the clock."
         )
-    return "allowed is storage that does what S3 does. See endpoint, bucket, region and path_style of the tier."
+    return "allowed is storage that speaks S3's protocol. See endpoint, bucket, region and path_style of the tier."

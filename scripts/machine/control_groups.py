@@ -157,7 +157,7 @@ def _parent(controllers: Sequence[str], groups: Sequence[Path], known: Collectio
     Raises NotPermitted where the machine does not have the controllers, or this user may not use them.
     """
     if not known:
-        raise NotPermitted("this machine limits nothing by control groups of version 2, and version 1 is not used")
+        raise NotPermitted("this machine has no controllers of cgroup v2, and feedrate does not use v1")
     if absent := [name for name in controllers if name not in known]:
         raise NotPermitted(f"control groups have no controller for {' and '.join(absent)} here")
     busy = False
@@ -173,8 +173,8 @@ def _parent(controllers: Sequence[str], groups: Sequence[Path], known: Collectio
             return parent
     if busy:
         raise NotPermitted(
-            f"cgroup v2 gives {' and '.join(controllers)} to no group below {groups[0]}, which holds processes itself, "
-            "and those above are not writable (needs root outside of the container, or a delegated cgroup)"
+            f"cgroup v2 gives {' and '.join(controllers)} to no group below {groups[0]}, which holds processes. "
+            "Those above are not writable (needs root outside the container, or a delegated cgroup)"
         )
     raise NotPermitted(NOT_WRITABLE)
 

@@ -1,9 +1,13 @@
 """How many cores this process may use: affinity and a cgroup's CPU quota count. Light, for the plan."""
 
+import contextlib
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
-from scripts.machine.own_group import CGROUP, own_groups, text_of
+from scripts.machine.own_group import CGROUP, PROC, numbers_of, own_groups, text_of
 
 SYSTEM = Path("/sys")
 
@@ -24,8 +28,46 @@ def _within(quota: float | None, cores: int) -> int:
 
 def cpu_quota(cgroup: Path = CGROUP) -> float | None:
     """Return the smallest CPU quota of this process's control groups (v2) in cores, or None where there is no limit."""
-    limits = [(text_of(group / "cpu.max") or "max").split() for group in own_groups(cgroup=cgroup)]
-    return min((int(limit[0]) / int(limit[1]) for limit in limits if limit[0] != "max"), default=None)
+    found = quota(cgroup=cgroup)
+    return found and found.cores
+
+
+class Quota(NamedTuple):
+    """The smallest CPU quota of this process's control groups (v2)."""
+
+    cores: float
+    used_seconds: float  # by every process of the group, since it was made
+
+
+def quota(proc: Path = PROC, cgroup: Path = CGROUP) -> Quota | None:
+    """Return the smallest quota that holds for this process; None where there is no limit."""
+    found = []
+    for group in own_groups(proc, cgroup):
+        limit, *period = (text_of(group / "cpu.max") or "max").split()
+        if limit != "max":
+            used = numbers_of(group / "cpu.stat").get("usage_usec", 0) / 1e6
+            found.append(Quota(int(limit) / int(period[0]), used))
+    return min(found, default=None)
+
+
+def used_by_core(proc: Path = PROC) -> dict[int, tuple[float, float]]:
+    """Return {core: (seconds at work, seconds that the hypervisor withheld)} since boot; see proc_stat(5)."""
+    tick, found = os.sysconf("SC_CLK_TCK"), {}
+    for number, times in re.findall(r"(?m)^cpu(\d+) (.+)$", (proc / "stat").read_text()):
+        user, nice, system, _idle, _disk, irq, softirq, stolen, *_guests = map(int, times.split())
+        found[int(number)] = ((user + nice + system + irq + softirq) / tick, stolen / tick)
+    return found
+
+
+def cores_of(processes: Iterable[int]) -> frozenset[int]:
+    """Return the cores that any thread of these processes may use: a library may pin the threads that it starts."""
+    found: set[int] = set()
+    for process in processes:
+        with contextlib.suppress(OSError):  # it has ended
+            for thread in os.listdir(f"/proc/{process}/task"):
+                with contextlib.suppress(OSError):
+                    found |= os.sched_getaffinity(int(thread))
+    return frozenset(found)
 
 
 def cores_of_ranks(world: int, system: Path = SYSTEM, cgroup: Path = CGROUP) -> list[list[int]]:

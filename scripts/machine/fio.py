@@ -164,4 +164,4 @@ def _run(program: str, handle: int, job: _Job, size: int, seconds: float, inside
 def _ended(status: int) -> str:
     """Return how a program ended that said nothing, and what to do."""
     how = f"it was killed ({signal.Signals(-status).name})" if status < 0 else f"it ended with status {status}"
-    return f"{how} and said nothing; to try again: snakemake --forcerun profile_tier"
+    return f"{how} and said nothing; to try again, type the same command with --forcerun profile_tier at its end"

@@ -4,7 +4,7 @@ import contextlib
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -14,7 +14,16 @@ import psutil
 
 from scripts.common.serving import serving_processes, serving_traffic
 from scripts.machine import gpu
-from scripts.machine.cores import SYSTEM, cores_allowed, cpu_quota, physical_cores_allowed
+from scripts.machine.cores import (
+    SYSTEM,
+    Quota,
+    cores_allowed,
+    cores_of,
+    cpu_quota,
+    physical_cores_allowed,
+    quota,
+    used_by_core,
+)
 from scripts.machine.own_group import CGROUP, PROC, text_of, throttled_seconds
 from scripts.machine.traffic import counted
 
@@ -23,7 +32,8 @@ FROM_DEVICE_PERCENT = 5.0  # above which it is no warm run,
 FROM_DEVICE_BYTES = 4_000_000  # if it is so many: a library's own files, read when they are first needed
 THROTTLED_PERCENT = 1.0  # of the wall time for which a CPU quota may stop the process
 SWAP_BYTES = 1_000_000  # moved to or from swap, below which it is a page that the kernel tidied away
-OTHERS_PERCENT = 5.0  # CPU time of others, of all cores, above which a run is flagged as disturbed
+AT_WORK_SHARE = 0.005  # of the wall time, from which a thread counts as one that works
+OTHERS_PERCENT = 5.0  # CPU time of others, of the cores allowed, above which a run is flagged as disturbed
 
 
 def describe(distributions: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -61,6 +71,7 @@ def hardware(system: Path = SYSTEM) -> dict[str, Any]:
         if text_of(folder / "type") != "Instruction" and size.endswith("K"):
             caches[text_of(folder / "level")] = 1024 * int(size.removesuffix("K"))
     return {
+        "last_level_cache_bytes": last_level_cache_bytes(system),
         "smt": {"1": "on", "0": "off"}.get(text_of(cpu / "smt" / "active") or ""),
         "l2_cache_bytes": caches.get("2"),
         "l3_cache_bytes": caches.get("3"),
@@ -68,6 +79,22 @@ def hardware(system: Path = SYSTEM) -> dict[str, Any]:
         "numa_nodes": len(list((system / "devices" / "system" / "node").glob("node[0-9]*"))) or None,
         "transparent_huge_pages": pages.partition("[")[2].partition("]")[0] or None if pages else None,
     }
+
+
+def last_level_cache_bytes(system: Path = SYSTEM) -> int | None:
+    """Return the size of all last-level caches that the cores of this process have, each once; None: unknown."""
+    found: dict[str, int] = {}  # by the cores that share it
+    for core in os.sched_getaffinity(0):
+        levels = []
+        for folder in (system / "devices" / "system" / "cpu" / f"cpu{core}" / "cache").glob("index*"):
+            level, size = text_of(folder / "level") or "", text_of(folder / "size") or ""
+            if level.isdigit() and size.endswith("K"):
+                shared = text_of(folder / "shared_cpu_list") or str(core)
+                levels.append((int(level), 1024 * int(size.removesuffix("K")), shared))
+        if levels:
+            _, size, shared = max(levels)
+            found[shared] = size
+    return sum(found.values()) or None
 
 
 def gpu_driver(proc: Path = PROC) -> dict[str, str]:
@@ -87,8 +114,10 @@ def cpu_model() -> str:
 class Moment:
     """The host at one moment: CPU time since boot, and what a process tree has used since its start."""
 
-    busy_seconds: float
-    steal_seconds: float
+    cores: Mapping[int, tuple[float, float]]  # seconds of each that any process worked, that the hypervisor withheld
+    allowed: frozenset[int]  # cores that the process tree may use
+    quota: Quota | None
+    threads: Mapping[tuple[int, int], float]  # CPU seconds of each thread of the tree, by (process, thread)
     own_seconds: float
     served_seconds: float  # of the servers of the storage that is measured, which share this machine with it
     read_bytes: int  # that this process tree has had fetched from block devices
@@ -119,28 +148,30 @@ def look(
     `root`: the process whose tree is meant, by default this one. `proc`, `system`, `cgroup`: where quota, heat
     and frequency are looked up.
     """
-    times = psutil.cpu_times()
     served = 0.0
     for number in serving_processes():
         with contextlib.suppress(psutil.Error):
             used = psutil.Process(number).cpu_times()
             served += used.user + used.system
-    own, read, faults = 0.0, 0, [0, 0]
-    tree = psutil.Process(root)
-    for process in [tree, *tree.children(recursive=True)]:
+    own, read, faults, threads = 0.0, 0, [0, 0], {}
+    top = psutil.Process(root)
+    tree = [top, *top.children(recursive=True)]
+    for process in tree:
         try:
             used = process.cpu_times()
             own += used.user + used.system + used.children_user + used.children_system  # of those that have ended
             read += process.io_counters().read_bytes
             faults = [sum(pair) for pair in zip(faults, _faults(process.pid), strict=True)]
+            threads |= {(process.pid, one.id): one.user_time + one.system_time for one in process.threads()}
         except (psutil.Error, FileNotFoundError, ProcessLookupError):
             continue
     frequency, swap = psutil.cpu_freq(), psutil.swap_memory()
-    busy = times.user + times.nice + times.system + times.irq + times.softirq
     mhz = round(frequency.current, 1) if frequency and frequency.current else None
     return Moment(
-        busy_seconds=busy,
-        steal_seconds=times.steal,
+        cores=used_by_core(proc),
+        allowed=cores_of(process.pid for process in tree),
+        quota=quota(proc, cgroup),
+        threads=threads,
         own_seconds=own,
         served_seconds=served,
         read_bytes=read,
@@ -196,23 +227,56 @@ def resources(before: Moment, after: Moment, items: int) -> dict[str, float]:
     }
 
 
-def others_percent(before: Moment, after: Moment) -> float:
-    """Return how much of all cores other processes used between two moments, in percent.
+def threads_at_work(before: Moment, after: Moment, beside: Collection[int]) -> int:
+    """Return how many threads of the tree, of all its processes, worked between two moments, without those `beside`.
 
+    That is, used 0.5 % of a core. What libraries start and leave waiting is not counted.
+    """
+    least = AT_WORK_SHARE * (after.wall_seconds - before.wall_seconds)
+    used = {key: seconds - before.threads.get(key, 0.0) for key, seconds in after.threads.items()}
+    return sum(seconds > least for (_, thread), seconds in used.items() if thread not in beside)
+
+
+def others_percent(before: Moment, after: Moment) -> float:
+    """Return how much other processes took of the cores that the tree may use, in percent, between two moments.
+
+    Without a quota: their share of the cores that its affinity allows; what runs on other cores takes nothing. With a
+    quota of fewer cores' worth: of that, what they left too few cores for, or used up of it within the same group.
     Servers of the storage that is measured are no others: they work for it.
     """
     own = after.own_seconds - before.own_seconds + after.served_seconds - before.served_seconds
-    return max(0.0, 100 * (after.busy_seconds - before.busy_seconds - own) / _capacity(before, after))
+    cores, capacity = _cores(before, after), _capacity(before, after)
+    wall = after.wall_seconds - before.wall_seconds
+    spare = wall * len(cores) - capacity  # that a quota does not let the tree use anyway
+    taken = _spent(before, after, 0) - own - spare
+    if before.quota and after.quota:
+        taken = max(taken, after.quota.used_seconds - before.quota.used_seconds - own)
+    return max(0.0, 100 * taken / capacity)
 
 
 def stolen_percent(before: Moment, after: Moment) -> float:
-    """Return how much of all cores the hypervisor withheld between two moments, in percent."""
-    return max(0.0, 100 * (after.steal_seconds - before.steal_seconds) / _capacity(before, after))
+    """Return how much of the cores that the tree may use the hypervisor withheld between two moments, in percent."""
+    wall = after.wall_seconds - before.wall_seconds
+    return max(0.0, 100 * _spent(before, after, 1) / max(1e-9, wall * len(_cores(before, after))))
+
+
+def _cores(before: Moment, after: Moment) -> frozenset[int]:
+    """Return the cores that count: those allowed; all that the kernel shows, where a container numbers them anew."""
+    allowed, shown = before.allowed | after.allowed, before.cores.keys() & after.cores.keys()
+    return allowed if allowed <= shown else frozenset(shown)
+
+
+def _spent(before: Moment, after: Moment, which: int) -> float:
+    """Return the seconds that the cores which count worked (0), or were withheld (1), between two moments."""
+    return sum(after.cores[core][which] - before.cores[core][which] for core in _cores(before, after))
 
 
 def _capacity(before: Moment, after: Moment) -> float:
-    """Return the seconds of all cores together between two moments."""
-    return max(1e-9, after.wall_seconds - before.wall_seconds) * (os.cpu_count() or 1)
+    """Return the seconds of all cores that the tree may use between two moments, or as many as its quota allows."""
+    count = float(len(_cores(before, after)))
+    return max(1e-9, after.wall_seconds - before.wall_seconds) * (
+        min(count, after.quota.cores) if after.quota else count
+    )
 
 
 def disturbance(before: Moment, after: Moment) -> list[Mapping[str, str]]:
@@ -247,14 +311,14 @@ def disturbance(before: Moment, after: Moment) -> list[Mapping[str, str]]:
         (
             shared and others > OTHERS_PERCENT,
             "disturbed",
-            f"other processes used {others:.0f} % of all cores during the timed epochs",
+            f"other processes used {others:.0f} % of the cores that the loader may use, during the timed epochs",
             "something else ran on this machine",
             "stop it, or measure again when the machine is idle",
         ),
         (
             shared and steal > OTHERS_PERCENT,
             "stolen-time",
-            f"the hypervisor withheld {steal:.0f} % of all cores during the timed epochs",
+            f"the hypervisor withheld {steal:.0f} % of the cores that the loader may use, during the timed epochs",
             "other virtual machines share this host's cores",
             "use a machine with dedicated cores, or more repeats",
         ),
@@ -281,8 +345,8 @@ def not_warm(before: Moment, after: Moment, payload_bytes: int) -> list[Mapping[
         warning(
             "not-warm",
             seen + " in the timed epochs",
-            "the data does not fit into the page cache beside what else is in memory",
-            "read it as the speed of the storage, or measure with fewer items or more memory",
+            "its files were not all in the page cache, or it reads others",
+            "read it as partly the speed of the storage",
         )
     ]
 
@@ -292,10 +356,7 @@ def from_device(before: Moment, after: Moment, payload_bytes: int) -> str | None
     read = after.read_bytes - before.read_bytes
     if read <= max(FROM_DEVICE_BYTES, payload_bytes * FROM_DEVICE_PERCENT / 100):
         return None
-    return (
-        f"not warm: {read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB of files; the data "
-        "does not stay in the page cache: measure it cold or limited, or fewer items, or with more memory"
-    )
+    return f"not warm: {read / 1e6:,.0f} MB were read from a device for {payload_bytes / 1e6:,.0f} MB of files"
 
 
 def warning(code: str, seen: str, cause: str, hint: str) -> dict[str, str]:

@@ -69,8 +69,8 @@ def read_index(folder: Path) -> Index:
             return Index(**{**found, "objects": tuple(StoredObject(**one) for one in found["objects"])})
     except FileNotFoundError:
         raise UserError(
-            f"{folder}: found no {INDEX}; allowed is the folder of a split that was placed. Place it again: "
-            "snakemake --forcerun place_on_TIER, with the name of its tier."
+            f"{folder}: found no {INDEX}; allowed is the folder of a split that was placed. To place it again, "
+            "type the same command with --forcerun place_on_TIER at its end, with the name of its tier."
         ) from None
 
 
@@ -229,7 +229,7 @@ class Getter:
         check(answer, stored, start, stop)
         done = came - end
         if done > len(view):
-            raise Broken("more bytes than were asked for")
+            raise Broken("more bytes than requested")
         view[:done] = memoryview(self._head)[end:came]
         while done < len(view):
             size = link.recv_into(view[done:])
@@ -271,17 +271,17 @@ def check(answer: Answer, stored: StoredObject, start: int, stop: int) -> None:
     if answer.headers.get("etag", "").strip('"') != stored.etag:
         raise changed(stored.key)
     if answer.status == 200 and (start, stop) != (0, stored.size):
-        raise Broken("the whole object where a part of it was asked for")
+        raise Broken("the whole object instead of a part")
     length = answer.headers.get("content-length")
     if length != str(stop - start):
-        raise Broken(f"an answer of {length} bytes where {stop - start} were asked for")
+        raise Broken(f"an answer of {length} bytes instead of {stop - start}")
 
 
 def changed(key: str) -> UserError:
     """Return the error of an object that is not the one that was placed."""
     return UserError(
-        f"object {key!r}: found another one than was placed (its ETag has changed); allowed is what the index "
-        "names. Nothing else may write below the tier's prefix. Place the format again: delete its record in "
+        f"object {key!r}: found another object than the placed one (its ETag has changed); allowed is that of the "
+        "index. Nothing else may write below the tier's prefix. Place the format again: delete its record in "
         "results/placed and type the same command."
     )
 
@@ -300,8 +300,8 @@ def refusal(answer: Answer, body: bytes, uri: str) -> Exception:
     if answer.status == 412:
         return changed(uri)
     advice = {
-        403: "Let the credentials in the environment be of a user who may read it (AWS_ACCESS_KEY_ID, "
-        "AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN), and see that the clock is right.",
+        403: "Export credentials of a user who may read it (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, "
+        "AWS_SESSION_TOKEN), and check the clock.",
         404: "It is gone: place the format again; delete its record in results/placed and type the same command.",
     }.get(answer.status, "See endpoint, bucket, region and path_style of the tier.")
     if code in ("ExpiredToken", "TokenRefreshRequired"):

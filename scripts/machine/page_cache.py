@@ -14,6 +14,7 @@ CACHESTAT = 451  # number of cachestat(2), Linux 6.5 and later, the same on ever
 PAGE = mmap.PAGESIZE
 CHUNK_BYTES = 1 << 30  # of a file, looked at by mincore at a time
 READ_BYTES = 1 << 20  # at a time
+WARM_SHARE = 0.99  # of the files that are in the cache: nothing is read again
 COLD_PERCENT = 90.0  # of the files that a cold epoch must read from the device
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -89,6 +90,27 @@ def residency(files: Iterable[Path]) -> Residency:
         resident += min(size, pages * PAGE)
         total += size
     return Residency(resident, total, method)
+
+
+def why_not_warm(files: Iterable[Path], available: int, in_ram: int) -> tuple[str, bool]:
+    """Return why a run did not find its files in the cache, by what is there now, and what to do; and whether the same
+    run may find them there, once they were read.
+
+    `available` bytes of memory can be had, cached files included; `in_ram` are those of files in RAM (tmpfs).
+    """
+    found = residency(files)
+    size, room = f"its files have {found.total_bytes / 1e9:,.2f} GB", f"{available / 1e9:,.2f} GB"
+    if found.share >= WARM_SHARE:
+        return "its files are in the page cache, so that it reads past that, or other files: measure it cold", False
+    if found.total_bytes > available:
+        return (
+            f"{size}, and memory has room for {room} beside what processes use and {in_ram / 1e9:,.2f} GB of files in "
+            "RAM. Measure it cold or limited, with fewer items, or without copies in RAM"
+        ), False
+    return (
+        f"{size}, memory has room for {room}, and {100 * found.share:.0f} % of them stayed in the page cache. "
+        "Other programs read files or used memory meanwhile; the same command tries it again"
+    ), True
 
 
 @contextmanager

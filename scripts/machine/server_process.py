@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-PRCTL, PR_SET_PDEATHSIG = ctypes.CDLL(None).prctl, 1  # prctl(2)
+PRCTL, PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = ctypes.CDLL(None).prctl, 1, 36  # prctl(2)
 
 
 @contextmanager
@@ -64,3 +64,8 @@ def end_with(parent: int) -> None:
     PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def keep_orphans() -> None:
+    """Have what this process has started stay below it, whatever sessions it begins and whatever parents end."""
+    PRCTL(PR_SET_CHILD_SUBREAPER, 1)

@@ -46,7 +46,7 @@ def _of_epoch(
     sets = [set(order) for order in of_epoch]
     empty = [rank for rank, found in enumerate(sets) if not found]
     if empty:
-        return [f"{_ranks(empty)} delivered nothing: it has no shard; write more shards, or have fewer ranks"]
+        return [f"{_ranks(empty)} delivered nothing: it has no shard; write more shards, or use fewer ranks"]
     for later, found in enumerate(sets):
         for earlier in range(later):
             if found == sets[earlier]:

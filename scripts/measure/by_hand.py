@@ -30,7 +30,7 @@ from scripts.measure import runner
 from scripts.measure.nodes import Nodes, check_name
 from scripts.plan.results import Result, measured_from, parser_of
 
-ONLY_RECORDED = ("bottlenecks", "timeline", "step_limit_ms")  # too much for the terminal
+ONLY_RECORDED = ("bottlenecks", "timeline", "batch_ms")  # too much for the terminal
 WIDTH = 100  # columns
 
 
@@ -97,8 +97,8 @@ def run_of(arguments: argparse.Namespace, **needed: str) -> tuple[Result, Path |
         result = replace(result, corpus=str(corpus_of(Path(result.location.get("path", "")))))
     if result.timeline and result.cache == "limited":
         raise UserError(
-            "--timeline: found with --cache limited, whose limits do not last until then; allowed is --cache warm or "
-            "cold: leave --timeline out"
+            "--timeline: found --cache limited, whose limits end before the timeline; allowed is --cache warm or cold. "
+            "Leave --timeline out."
         )
     return result, out
 

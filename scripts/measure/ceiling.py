@@ -1,21 +1,25 @@
 """The in-memory ceiling: how fast the consumer reads batches that stream through memory, with nothing to load.
 
 It is measured in the process of a run, right before and after its window. The batches are more than the last-level
-cache holds, so that each comes from memory, as batches do that a loader has just made. No loader can pass it, but by
-the noise between the two moments. On a GPU the batches are in its memory: what crosses the bus as int16, on a stream of
-its own or not at all must not pass it either.
+caches hold, where a share of memory allows that and batches are not tiny, so that each comes from memory; the record
+says both sizes. No loader can pass it, but by the noise between the two moments. On a GPU the batches are in its
+memory: what crosses the bus as int16, on a stream of its own or not at all must not pass it either.
 """
 
 import ctypes
 import mmap
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scripts.common.request import LoaderRequest
 from scripts.common.sample import Sample
+from scripts.machine import host
 from scripts.measure.sink import Sink
 
-POOL_BYTES = 256 << 20  # of batches: several times the last-level cache of most processors
+POOL_BYTES = 256 << 20  # of batches, at least; all that is needed on a GPU
+CACHES = 2  # times the last-level caches
+MEMORY_SHARE = 1 / 16  # of the machine's memory, at most, for what is more than POOL_BYTES
 LEAST_BATCHES, MOST_BATCHES = 3, 64
 SECONDS = 0.06  # each of the two measurements
 
@@ -36,7 +40,10 @@ def pool_bytes(items: int, sample: Sample) -> int:
 
 
 def _batches(items: int, sample: Sample) -> int:
-    return min(MOST_BATCHES, max(LEAST_BATCHES, -(-POOL_BYTES // (items * sample.bytes))))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    caches = CACHES * (host.last_level_cache_bytes() or 0)
+    wanted = max(POOL_BYTES, min(caches, int(MEMORY_SHARE * memory)))
+    return min(MOST_BATCHES, max(LEAST_BATCHES, -(-wanted // (items * sample.bytes))))
 
 
 def keep_from_workers(pool: Any) -> None:
@@ -52,6 +59,8 @@ def ceiling(request: LoaderRequest, pool: Any, clock: Callable[[], float], secon
     import torch
 
     count = min(request.batch_size, pool.shape[1])
+    if request.device != "cpu":
+        pool = pool[: max(LEAST_BATCHES, -(-POOL_BYTES // pool[0].nbytes))]
     rest = {
         "target": torch.zeros(count, dtype=torch.int64),
         "labels": torch.zeros((count, request.classes)),

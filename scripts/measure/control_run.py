@@ -13,7 +13,7 @@ from scripts.plan.results import Bound
 
 def new_record(bound: Bound) -> dict[str, Any]:
     """Return the record of a bound that has not been measured."""
-    return begun("bound", bound, bound=bound.bound, **dict.fromkeys(("items_per_second", "seconds")))
+    return begun("bound", bound, bound=bound.bound, **dict.fromkeys(("items_per_second", "seconds", "pool_bytes")))
 
 
 def measure(bound: Bound, pool: Any) -> dict[str, Any]:
@@ -49,4 +49,5 @@ def measure(bound: Bound, pool: Any) -> dict[str, Any]:
     after = host.look(time.perf_counter)
     record["before"], record["after"] = before.as_json(), after.as_json()
     record["warnings"] = host.disturbance(before, after)
+    record["pool_bytes"] = pool.nbytes
     return {**record, "seconds": after.wall_seconds - before.wall_seconds}

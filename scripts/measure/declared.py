@@ -1,5 +1,6 @@
 """What a run's record says of its loader, noted when it is measured: its file or a lock may say another thing later."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -8,8 +9,9 @@ from scripts.common import isolated, plugins, sample
 from scripts.common.files import read_json
 from scripts.common.location import PATH
 from scripts.common.versions import loader_version
-from scripts.common.vocabulary import SPLIT
+from scripts.common.vocabulary import ORDERS, RANDOM, SPLIT, UNKNOWN
 from scripts.loaders import _program
+from scripts.machine.host import warning
 
 
 def declared(
@@ -38,3 +40,18 @@ def declared(
         "own_file": own and own.name,
         "program": None if own else _program.program(module, settings, about, folder, item, seed, versions),
     }
+
+
+def not_as_declared(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return warnings of what the proof measured otherwise than the loader says: how long a batch lasts, the order."""
+    said, order = record["declared"], record["order"]
+    found = []
+    if record["lifetime"] != said["lifetime"]:
+        seen = "a batch that was kept held other data later, and the loader says LIFETIME = 'lasting'"
+        hint = "copy what you keep, or say LIFETIME = 'next'"
+        found.append(warning("not-lasting", seen, "it fills the same memory again", hint))
+    if order and said["order"] == RANDOM and order["measured"] not in (RANDOM, UNKNOWN):
+        seen = f"the order is {ORDERS[order['measured']].word}: {ORDERS[order['measured']].about}"
+        hint = "shuffle all items anew in each epoch, or say in ORDER how the order is made"
+        found.append(warning("order-not-random", seen, "the loader does not shuffle all items", hint))
+    return found

@@ -160,6 +160,8 @@ def _done(job: Job, watch: Sampler, server: "Server | None", minutes: float | No
     except ServerGoneError as gone:
         lack = f"; the kernel has killed for lack of memory{HINTS[signal.SIGKILL]}"
         return Ended(None, Cause.NO_SERVER, f"{gone}{lack if out_of_memory_kills() > kills else ''}")
+    finally:
+        watch.end_left()
     return _ended(status, kills)
 
 
@@ -179,8 +181,7 @@ def exit_if_lost(ended: Ended) -> None:
         return
     if ended.status == -signal.SIGKILL:
         print(
-            "error: the measuring process was killed from outside (SIGKILL), perhaps for lack of memory, by a service "
-            "or a limit of the machine; it leaves no record",
+            "error: something killed the measuring process (SIGKILL), perhaps for lack of memory: it leaves no record",
             file=sys.stderr,
         )
     sys.exit(ended.status if ended.status > 0 else 128 - ended.status)

@@ -67,11 +67,11 @@ def check_name(host: str) -> None:
     try:
         address = socket.gethostbyname(host)
     except OSError:
-        raise UserError(f"--rendezvous: found {host!r}, which is no name that is known on this machine. {do}") from None
+        raise UserError(f"--rendezvous: found {host!r}, which this machine cannot resolve. {do}") from None
     if ipaddress.ip_address(address).is_loopback and host not in (address, "localhost"):
         raise UserError(
-            f"--rendezvous: found {host!r}, which is {address} on this machine (/etc/hosts): the other nodes do not "
-            f"reach it there. {do}"
+            f"--rendezvous: found {host!r}, which is {address} on this machine (/etc/hosts): the other nodes cannot "
+            f"reach it. {do}"
         )
 
 

@@ -29,14 +29,15 @@ from scripts.plan.suited import never, request_of
 from scripts.plan.sweep import Scenario, combinations, slug
 
 PRELOADED = ("tensordict",)  # libraries that take a second to import and start nothing
-CHANGED = "the loader was changed since its proof: type the same command again, which proves it first"
+CHANGED = "the loader changed since its proof: type the same command again, which proves it first"
 QUEUES = 20  # a run must be longer than this many times what workers and queues hold
 # What a run's record has once it is known.
-FOUND = ("times", "items_per_second", "au_percent", "minimum_step", "bottleneck_trials", "spans", "training", "limits")
+FOUND = ("times", "items_per_second", "au_percent", "bottleneck_trials", "spans", "training", "limits")
 FOUND += ("verification", "resources", "memory", "versions", "commit", "started_by", "proof")
 FOUND += (
+    "order",
     "checksums_hash",
-    "asked_step",
+    "steps",
     "steady_items_per_second",
     "epoch_start_seconds",
     "epoch_start_from",
@@ -119,6 +120,7 @@ def new_record(module: ModuleType, result: Result) -> dict[str, Any]:
     """Return the record of a run that has not begun."""
     data = location.from_json(result.location)
     folder = data.path or data.index or Path(data.uri)
+    said = declared(module, result.settings, Path(result.corpus), folder, result.dataset, result.seed)
     return begun(
         "run",
         result,
@@ -127,7 +129,8 @@ def new_record(module: ModuleType, result: Result) -> dict[str, Any]:
         format=module.FORMAT,
         split=SPLIT,
         location=result.location["uri"],
-        declared=declared(module, result.settings, Path(result.corpus), folder, result.dataset, result.seed),
+        declared=said,
+        lifetime=said["lifetime"],
         emulated=emulated(result),
         **dict.fromkeys(FOUND),
     )
@@ -187,6 +190,7 @@ def measure(module: ModuleType, asked: Result, pool: Any = None, rank: Any = Non
     owners = 1 if pool is None else 2  # this process, and the server that it is a fork of
     if proof:
         record["proof"] = facts.relied_on(vars(asked), proof)
+        record |= {name: proof[name] for name in ("order", "lifetime")}
         if pool is None and asked.mode == "run":
             pool = ceiling.pool_of(min(request.batch_size, request.items), request.sample)
     if pool is not None:

@@ -33,7 +33,7 @@ def noted(note: Path | None, module: ModuleType, record: Mapping[str, Any]) -> M
     again = f"snakemake results/{record['loader']}.json --forcerun prove_loader"
     reason = (
         f"{reason}; tried once, on {record['tier']} with {record['slug']}: {REASONS[NOT_TRIED].text}. Correct it, or "
-        f"type: {again}, with the --config of your command"
+        f"type: {again}, then the rest of your command"
     )
     note.parent.mkdir(parents=True, exist_ok=True)
     write_json(note, {"of": _of(note, module), "reason": reason})

@@ -31,7 +31,7 @@ from scripts.common import sample
 from scripts.common.errors import run_main
 from scripts.common.serving import served
 from scripts.machine import control_groups
-from scripts.machine.server_process import end_with
+from scripts.machine.server_process import end_with, keep_orphans
 from scripts.measure import control_run, launch, one_run, ranks, warm
 from scripts.measure.tensors import taking
 from scripts.plan.results import Bound, Result, Tensors
@@ -68,6 +68,7 @@ def do(job: Mapping[str, Any], pool: Any, started_by: str, answer: int) -> None:
 
     `pool`: the batches that the in-memory ceiling streams, where they are there.
     """
+    keep_orphans()
     served.update(job["served"])
     asked = KINDS[job["kind"]](**job["measured"])
     if isinstance(asked, Tensors):

@@ -157,8 +157,11 @@ class Race:
 
     def _all_have_enough(self) -> bool:
         """Return whether all have their least runs, as in a session that goes on when its time is up."""
-        least = {one: 1 if one in self.most_runs else LEAST_ROUNDS for one in self.live if one not in self.failed}
-        return all(self._had(one) >= count for one, count in least.items())
+        return all(self._had(one) >= self.least(one) for one in self.live if one not in self.failed)
+
+    def least(self, one: Hashable) -> int:
+        """Return how many runs a result has however short the session is."""
+        return 1 if one in self.most_runs else LEAST_ROUNDS
 
     def _again(self, attempts: Sequence[Run]) -> bool:
         """Return whether a run is made again: by what disturbed it, before any speed is looked at.

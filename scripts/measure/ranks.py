@@ -80,8 +80,8 @@ class Rank:
             said = str(error).splitlines()[0]
             raise LateError(
                 f"not all ranks came to barrier {self.votes} of the run within {self.limit.total_seconds():g} s (half "
-                f"of measure.limit_minutes): rank {self.share.rank} waited, {said}. Where shares have different "
-                "numbers of batches, a rank waits for a step that the others do not take"
+                f"of measure.limit_minutes): rank {self.share.rank} waited, {said}. A rank whose "
+                "share has more batches waits for a step that the others do not take"
             ) from None
         vote = torch.tensor(int(enough))
         dist.all_reduce(vote, dist.ReduceOp.MIN, self.group)
@@ -116,8 +116,8 @@ def measure(module: ModuleType, result: Result) -> dict[str, Any] | None:
     each, rest = divmod(world, several.count)
     if rest or not each:
         raise UserError(
-            f"--settings: world: found {world} ranks on {several.count} nodes; allowed is as many on each. Write "
-            f'"world": {max(1, each) * several.count}.'
+            f"--settings: world: found {world} ranks on {several.count} nodes; allowed is the same number on each. "
+            f'Write "world": {max(1, each) * several.count}.'
         )
     cores = cores_of_ranks(each)
     threads = str(len(cores[0]) if result.threads == "auto" else result.threads)
@@ -207,7 +207,8 @@ def joined(
             record["checksums_hash"] = checksums.hash_of(kept)
         return record
     if result.proof:
-        record["proof"] = facts.relied_on(vars(result), read_json(Path(result.proof)))
+        proof = read_json(Path(result.proof))
+        record |= {"proof": facts.relied_on(vars(result), proof), "order": proof["order"]}
     return {**record, **_speeds(records, record)}
 
 
@@ -273,4 +274,5 @@ def _over_budget(result: Result, cores: Sequence[Sequence[int]]) -> list[dict[st
         return []
     seen = f"{len(cores)} ranks with {workers} workers each had {len(set(chain(*cores)))} cores, {each} each"
     cause = "more ranks than cores" if together else "world x workers is above the number of cores"
-    return [warning("over-budget", seen, cause, "have fewer workers or ranks, or read it as that of this budget")]
+    hint = "use fewer workers or ranks; otherwise this is the result of an oversubscribed machine"
+    return [warning("over-budget", seen, cause, hint)]

@@ -20,25 +20,26 @@ from scripts.common.counting import DISTURBED_PERCENT
 from scripts.common.errors import advice
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
-from scripts.common.vocabulary import SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
+from scripts.common.vocabulary import LASTING, NEXT, NOT_WARM, RANDOM, SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
 from scripts.loaders._own_epochs import users_line
 from scripts.machine import control_groups, device_prefetch, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
-from scripts.measure import ceiling, changed, checksums, protocol, spans, tasks
+from scripts.measure import ceiling, changed, checksums, order, protocol, spans, tasks
 from scripts.measure.bottleneck_trials import Explanation
+from scripts.measure.declared import not_as_declared
 from scripts.measure.launch import out_of_memory_kills
 from scripts.measure.protocol import Epoch, Times, rate, utilisation
 from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
-from scripts.measure.sink import MEANS, Sink
-from scripts.measure.step import Stepped, Trial, minimum_step
+from scripts.measure.sink import MEANS, Holding, Sink
+from scripts.measure.step import Stepped, Tried, following, trials, tried, wait
 from scripts.measure.verify import Verifier
 from scripts.measure.window import EMPTY, NOTICED_BYTES_PER_SECOND, Known, buffered_batches, timed
 from scripts.plan.results import Result
 
 NO_ROOM = (
-    "out of memory in its limit: what workers and batches take grew by more than the room that is left to the data; "
+    "out of memory in its limit: workers and batches grew beyond the room for the data; "
     "measure more items, or raise measure.limited_share"
 )
 # What libraries say, and what to do about it.
@@ -46,13 +47,11 @@ HINTS = {
     "DataLoader worker": "Look into its log; where memory (dmesg) or processes (ulimit -u) ran out, use fewer workers",
     "shared memory": "Give /dev/shm more room (df /dev/shm), or use fewer workers or smaller batches",
 }
-OPENED_AGAIN = "the loader does not stand being opened again, or being left within an epoch"
+OPENED_AGAIN = "the loader cannot be opened again, or left within an epoch"
 WRONG_STAGES = "one of the loader's STAGES does not deliver what its contract says"
 CLOCK = time.perf_counter
-TRIAL_SECONDS = 0.3  # a length of step is tried for at least so long,
-TRIAL_BATCHES = 15  # and so many batches,
-ASKED_TRIES = 3  # of the user's own step, where others take much of the machine
-ASKED_BATCHES = 100  # that of the user's own for so many, unless a batch takes far longer than the step
+STEP_TRIES = 2  # of the trials with steps, where others take much of the machine
+SECOND_EPOCH_SHARE = 0.5  # of what the verify epoch took: for so long a proof goes on with the second one
 START_GAPS = 7  # between batches, beside which a proof sees what an epoch start takes
 LEAST_PROOF_SHARE = 0.02  # of an epoch: what a start takes that only a proof has seen is then told
 ENOUGH_ROOM = 1 << 50  # bytes: no limit
@@ -106,11 +105,11 @@ def measure(
         files = changed.words(written, request.location.path)
         return without_speed(record, "failed", f"verification: {problems}{files}", VERIFICATION)
     if run.problem:
-        return without_speed(record, "failed", run.problem)
+        return without_speed(record, "failed", run.problem, NOT_WARM if run.cache == "warm" else None)
     if asked.mode != "epochs":
         return record
     record["items_per_second"], record["au_percent"] = rate(times), utilisation(times)
-    if asked.bottlenecks or asked.timeline or asked.step_limit_ms:
+    if asked.bottlenecks or asked.timeline or asked.batch_ms:
         run.searched()
     return record
 
@@ -144,6 +143,7 @@ class _Run:
         self.groups = tuple(control_groups.joined)
         self.moments: dict[str, host.Moment] = {}
         self.cold = ColdCache(request.location.held_in, lambda: host.look(self.clock).read_bytes)
+        self.consuming = threads_here()  # before the loader is opened
         self.readings: list[dict[str, Any]] = []  # of memory, right after the timed epochs
         self.stack = contextlib.ExitStack()  # of the watch over memory, until the timed epochs begin
         self.problem: str | None = None  # why the number is not one of these conditions
@@ -169,44 +169,71 @@ class _Run:
         return {"ok": not self.different, **counts, "problems": self.different}
 
     def proven(self) -> Times:
-        """Let the verifier see an epoch, then how the next one begins, of a rank all of it; keep the checksums."""
-        times, sink = Times(), self._reading(Sink(self.request.device))
+        """Let the verifier see an epoch, then how the next ones begin, of a rank all of one; keep the checksums.
+
+        Note what was measured on the way: the order, what an epoch start takes, and how long a batch lasts.
+        """
+        times, holding = Times(), Holding(self._reading(Sink(self.request.device)))
+        lasting = self.record["lifetime"] == LASTING
+        sink = holding if lasting else holding.sink
         with protocol.verified(self._opened, self.verifier, sink, times, self.clock) as epoch:
+            orders = list(self.verifier.orders)
             if self.verifier.ok and self.wanted.rank:
                 self.verifier.check_epoch(1, [sink.consume(batch) for batch in epoch(1)])
+                orders = self.verifier.orders
             elif self.verifier.ok:
-                self.record["epoch_start_seconds"] = self._second_epoch(epoch(1), sink)
+                orders += self._later_epochs(epoch, sink, times.verify_seconds)
+            if self.verifier.ok and lasting and holding.changed():
+                self.record["lifetime"] = NEXT
+            holding.held.clear()
+        self.record["order"] = order.measured(orders, self.verifier.items, self.request.batch_size)
+        self.record["warnings"] = not_as_declared(self.record)
         if self.verifier.ok and self.wanted.checksums:
             checksums.save(self.wanted.checksums, self.verifier.sums)
         return times
 
-    def _second_epoch(self, batches: Iterator[protocol.Batch], sink: Sink) -> float:
-        """Return what an epoch start costs beyond a batch, in seconds; 0 where epochs are of a single batch.
+    def _later_epochs(self, epoch: Epoch, sink: protocol.Sink, verify_seconds: float) -> list[list[int]]:
+        """Return the orders of the second epoch and, where that came to its end, of the beginning of the third.
 
-        It must have an order of its own, and goes on to its end for as long as it has not.
+        The second one is left where it takes longer than a part of the first, and on storage that sends each byte.
         """
-        order: list[int] = []
-        stamps, stream = [self.clock()], iter(batches)
+        within = SECOND_EPOCH_SHARE * verify_seconds if self.request.location.path else 0.0
+        second, ended, cost = self._beginning(1, epoch(1), sink, within)
+        self.record["epoch_start_seconds"] = cost
+        return [second, self._beginning(2, epoch(2), sink)[0]] if ended and self.verifier.ok else [second]
+
+    def _beginning(
+        self, number: int, batches: Iterator[protocol.Batch], sink: protocol.Sink, within: float = 0.0
+    ) -> tuple[list[int], bool, float]:
+        """Return how an epoch begins: its items, whether it came to its end, what its start costs beyond a batch (s).
+
+        It must have an order of its own, and goes on to its end for as long as it has not, or it is `within` so many
+        seconds. A start costs 0 where epochs are of a single batch.
+        """
+        items: list[int] = []
+        stamps, stream, ended = [self.clock()], iter(batches), True
         for batch in stream:
             self.reached()
             stamps.append(self.clock())
-            order += sink.consume(batch).item.tolist()
-            enough = len(stamps) > 1 + START_GAPS and len(order) >= checksums.LEAST_SHUFFLED
-            if enough and not self.verifier.order_like(order):
+            items += sink.consume(batch).item.tolist()
+            enough = len(stamps) > 1 + START_GAPS and len(items) >= order.LEAST_ITEMS
+            if enough and stamps[-1] - stamps[0] >= within and not self.verifier.order_like(items):
+                ended = False
                 break
         if hasattr(stream, "close"):
             stream.close()
-        if not order:
-            raise RuntimeError(EMPTY.format(1))
-        self.verifier.check_order(order, " in epoch 1")
+        if not items:
+            raise RuntimeError(EMPTY.format(number))
+        self.verifier.check_order(items, f" in epoch {number}")
         first, *gaps = itertools.starmap(lambda earlier, later: later - earlier, itertools.pairwise(stamps))
-        return max(0.0, first - median(gaps)) if gaps else 0.0
+        return items, ended, max(0.0, first - median(gaps[:START_GAPS])) if gaps else 0.0
 
     def measure_window(self) -> Times:
         """Time a window of batches, and the in-memory ceiling right before and after it."""
         wanted, times, sink = self.wanted, Times(), self._sink()
         proven = checksums.load(wanted.checksums)
         before = ceiling.ceiling(self.request, wanted.pool, self.clock)
+        self.consuming = threads_here()
         start = self.clock()
 
         def first_batch() -> None:
@@ -224,8 +251,11 @@ class _Run:
         for whole, taken in window.checksums:
             self.different += checksums.check_against(proven, taken, whole, self.tolerance)
             self.delivered += sum(taken.sizes)
-        if not hasattr(self.module, "ORDER"):  # few shards come in the same order by chance
+        if self.record["declared"]["order"] == RANDOM:  # few shards come in the same order by chance
             self.different += checksums.same_orders(taken for whole, taken in window.checksums if whole)
+        delivered = [[item for sums in taken for item in sums.item.tolist()] for _, taken in window.checksums]
+        found = order.measured(delivered, proven.keys(), self.request.batch_size)
+        self.different += order.other_than_proven(self.record["order"], found)
         times.epochs = window.parts
         found = window.start_seconds()
         cost = wanted.start_seconds if found is None else found
@@ -286,7 +316,8 @@ class _Run:
 
     def _stepped(self, sink: protocol.Sink, step_ms: float) -> Stepped:
         """Return a sink that takes an emulated step after each batch."""
-        return Stepped(sink, step_ms / 1000, self.clock, reached=self.reached)
+        waiting = partial(wait, host_share=self.asked.host_share)
+        return Stepped(sink, step_ms / 1000, self.clock, waiting, self.reached)
 
     def _opened(self, **changes: Any) -> AbstractContextManager[Epoch]:
         """Construct the loader, asked for what the run asks for but for `changes`."""
@@ -309,10 +340,10 @@ class _Run:
                 self.record["limits"]["resident_bytes"] = residency(self.cold.files).resident_bytes
 
     def searched(self) -> Times:
-        """Find out what a proven result's speed does not say: the steps that it sustains, bottleneck, timeline."""
+        """Find out what a proven result's speed does not say: how it feeds training steps, bottleneck, timeline."""
         asked, cold = self.asked, self.cold if self.cache == "cold" else None
-        if (asked.step_limit_ms or asked.asked_step_ms) and self.task in SWEPT and not self.record["step_ms"]:
-            when, unknown = "with training steps between its batches", "its minimum step is not known"
+        if asked.batch_ms and self.task in SWEPT and not self.record["step_ms"]:
+            when, unknown = "with training steps between its batches", "how it feeds them is not known"
             with self._number_stands("no-steps", when, unknown), self._opened() as epoch:
                 self._find_steps(epoch)
         if asked.bottlenecks:
@@ -337,40 +368,27 @@ class _Run:
             self.record["warnings"].append(host.warning(code, seen, cause, f"the number stands; {unknown}"))
 
     def _find_steps(self, epoch: Epoch) -> None:
-        """Note the AU at the user's own step, and the minimum step that the open loader sustains.
+        """Note what steps of some lengths give beside the open loader; not in its first epoch, where that is short."""
+        asked, held, epoch = self.asked, self._held, following(epoch)
 
-        Of whole epochs with their starts, as a speed is; not in the first epoch, where that is short.
-        """
-        numbers = itertools.count()
-        held = self._held
+        def sink() -> Sink:
+            return self._reading(Sink(self.request.device))
 
-        def trial(step_ms: float, batches: int = TRIAL_BATCHES, **untimed: Any) -> Trial:
-            sink = self._stepped(self._reading(Sink(self.request.device)), step_ms)
-            window = timed(
-                lambda _number: epoch(next(numbers)), sink, self.clock, TRIAL_SECONDS, held, batches=batches, **untimed
-            )
-            counted = sum(len(part.batch_items) for part in window.parts)
-            found = window.start_seconds()
-            whole = window.rate(self.wanted.start_seconds if found is None else found, self.request.items)
-            return Trial(step_ms, window.utilisation(whole) or 0.0, window.seconds, counted)
+        def window(step_ms: float, long: bool) -> Tried:
+            return tried(epoch, self._stepped(sink(), step_ms) if step_ms else sink(), step_ms, self.clock, held, long)
 
-        plain = trial(0.0, known=Known.of(self.request, 0.0, 0.0))
-        asked, later = self.asked.asked_step_ms, {"warm_up_seconds": 0.0}
-        if asked:
-            starves = 2 * asked / 1000 < plain.seconds / plain.batches  # AU is below a half, whatever is ahead
-            batches = TRIAL_BATCHES if starves else ASKED_BATCHES
-            self.record["asked_step"] = self._undisturbed(lambda: asdict(trial(asked, batches, **later)))
-        if self.asked.step_limit_ms:
-            self.record["minimum_step"] = minimum_step(
-                partial(trial, **later), plain.seconds / plain.batches, self.asked.step_limit_ms
-            )
+        def made() -> dict[str, Any]:
+            return trials(window, asked.batch_ms, asked.asked_step_ms or None, self.clock)
+
+        timed(epoch, sink(), self.clock, 0.0, held, known=Known.of(self.request, 0.0, 0.0))
+        self.record["steps"] = {**self._undisturbed(made), "host_share": asked.host_share}
 
     def _undisturbed(self, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return what `work` returns, with how much of all cores others took from it: of a few tries the first that is
         as little disturbed as a run that counts, else the least disturbed one.
         """
         tries: list[dict[str, Any]] = []
-        while len(tries) < ASKED_TRIES and (not tries or tries[-1]["others_percent"] > DISTURBED_PERCENT):
+        while len(tries) < STEP_TRIES and (not tries or tries[-1]["others_percent"] > DISTURBED_PERCENT):
             before = host.look(self.clock)
             found = work()
             tries.append({**found, "others_percent": host.others_percent(before, host.look(self.clock))})
@@ -416,8 +434,10 @@ class _Run:
         record, items = self.record, self.request.world * max(1, sum(epoch.items for epoch in times.epochs))
         record["before"], record["after"] = self.moments["before"].as_json(), self.moments["after"].as_json()
         record["resources"] = host.resources(**self.moments, items=items)
+        if self.request.world == 1:
+            record["resources"]["loader_threads"] = host.threads_at_work(**self.moments, beside=self.consuming)
         record["warnings"] = host.disturbance(**self.moments)
-        record["warnings"] += start_of_proof(record)
+        record["warnings"] += not_as_declared(record) + start_of_proof(record)
         record["warnings"] += first_epoch(record) if self.in_first_epoch else []
         record["sampled"] = self._sampled(times)
         if self.cache == "warm":
@@ -453,6 +473,11 @@ class _Run:
         self.record["bottleneck_trials"] = found if found["without"] else None
 
 
+def threads_here() -> frozenset[int]:
+    """Return the threads of this process."""
+    return frozenset(map(int, os.listdir("/proc/self/task")))
+
+
 def not_cold(problems: list[str], epochs: int) -> dict[str, str]:
     """Return the warning of a cold run some of whose epochs were not."""
     return host.warning(
@@ -476,7 +501,7 @@ def start_of_proof(record: Mapping[str, Any]) -> list[dict[str, str]]:
             "epoch-start-of-proof",
             f"{100 * share:.1f} % of an epoch is its start, which was seen in the proof, beside other jobs",
             "an epoch is too long for a window to go on until the next",
-            f"measure longer windows: snakemake --config measure='{{seconds: {epoch:.0f}}}' and the rest of yours",
+            f"measure longer windows: the same command with measure='{{seconds: {epoch:.0f}}}' behind --config",
         )
     ]
 
@@ -500,9 +525,9 @@ def not_limited(limits: Mapping[str, Any], read_bytes: int, epochs: int) -> str 
     """Return why a run's cache was not limited, or None: it held more than it had room for, or nothing was read."""
     if limits["resident_bytes"] > 1.05 * limits["room_bytes"] + 4e6:
         return (
-            f"not limited: {limits['resident_bytes'] / 1e6:,.1f} MB of the files was in the page cache at the end, and "
-            f"its room was {limits['room_bytes'] / 1e6:,.1f} MB: what batches take comes and goes, and is much beside "
-            "so small a data set; measure more items, or raise measure.limited_share"
+            f"not limited: {limits['resident_bytes'] / 1e6:,.1f} MB of the files were in the page cache at the end, "
+            f"and its room was {limits['room_bytes'] / 1e6:,.1f} MB. Batches take much memory beside so small a set: "
+            "measure more items, or raise measure.limited_share"
         )
     least = host.WARM_PERCENT / 100 * limits["room_bytes"] * epochs
     if read_bytes <= least:

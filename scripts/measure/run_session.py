@@ -3,7 +3,9 @@
     python -m scripts.measure.run_session --plan PLAN.json --session main --out results/runs/demo/session-main.json
 
 Each run leaves a record in the session's own folder (scripts/common/facts.py). What was stopped or killed goes on
-from its records; what was measured otherwise stays where it is.
+from its records; what was measured otherwise stays where it is. Of `measure.sessions` the missing ones are measured,
+one after the other, each with files placed anew and processes of its own: a file keeps its blocks and pages, and with
+them a speed, for as long as it lies where it is.
 """
 
 import argparse
@@ -15,9 +17,10 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,22 +32,29 @@ from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.plan_file import read_plan
 from scripts.common.serving import serving
-from scripts.common.utilisation import TARGET_AU_PERCENT, au_percent, works_ahead
 from scripts.common.vocabulary import COLD, TRAINING, ranks_of
-from scripts.decide.choice import Compared
+from scripts.decide.sessions import Round
 from scripts.machine import host
 from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run
+from scripts.measure.place_anew import place_anew
 from scripts.measure.race import Limits, Race
 from scripts.measure.runner import Runner
 from scripts.plan.planned import Planned
-from scripts.plan.results import Result
+from scripts.plan.results import COLD_LEADERS, COLD_RUNS, Result
+from scripts.tables.write_tables import verdict_of
 
 BOUNDS = "bounds"  # the folder of a session's control runs
 LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `measure` that say how long a race is
 SEARCH_SHARE = 0.25  # of a session's time, for what explains its candidates
+COLD_SHARE = 0.15  # of it, for the leaders from a cold cache, where only these are measured so
 START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, third window goes on for an epoch start
-HOPELESS_AU_PERCENT = TARGET_AU_PERCENT / 2
+STEPS_SHARE, LEAST_STEPS_SECONDS = 0.35, 30.0  # of that time too, and at least, for trials with steps
+HOPELESS, SLOWEST_BATCH_MS = (
+    4.0,
+    2000.0,
+)  # times the own step that a batch takes, and at most: else not tried with steps
+SAME_BATCH = 1.25  # times that a batch took when steps were tried: within, they are not tried again
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
 
@@ -53,11 +63,13 @@ class Session:
 
     It goes on with the facts of an earlier call where these are of the same results, measured alike on this machine:
     after Ctrl-C, or where it is to take longer. Else its facts have a folder of their own, and no other is touched.
+    `place`: which of the sessions that measure the same it is, from 0; any but the first has its files placed anew.
     """
 
-    def __init__(self, plan: Planned, name: str, root: Path = Path(), explain: bool = False) -> None:
-        self.plan, self.measure, self.name = plan, plan.config["measure"], name
+    def __init__(self, plan: Planned, name: str, root: Path = Path(), explain: bool = False, place: int = 0) -> None:
+        self.plan, self.measure, self.name, self.root = plan, plan.config["measure"], name, root
         self.now, self.step_ms = plan.config["report"]["now"], plan.config["report"]["step_ms"]
+        self.host_share = plan.config["report"]["host_share"]
         asked = {result.id: result for result in plan.of_session(name)}
         self.bases = facts.Bases(plan.content, root)
         relied = self.bases.among(asked)
@@ -65,37 +77,36 @@ class Session:
         self.results = {result: asked[result] for result in self.hashes}  # what is not proven takes none of the time
         self.planned = self._planned()
         self.asked = {key: self.measure[key] for key in LENGTHEN}
-        self.facts = self._shown(root) if explain else self._begun(root, relied)
+        self.alike = self._shown(root) if explain else self._begun(root, relied, place)
+        self.facts = self.alike[-1 if explain else place]
         self.chance = random.Random(f"{self.measure['seed']}:{name}:{self._first_round()}")
         self.sample = sample.from_json(read_json(Path(plan.folder("corpus"), "corpus.json"))["sample"])
         self.failed: set[str] = set()  # results of which a run delivered wrong data
         self.again: set[str] = set()  # results of which the last run failed otherwise: the machine may be at fault
-        self.starving: set[tuple[Any, ...]] = set()  # of `_waits`: what a trial showed to starve the user's own step
         self.starts: dict[str, dict[int, float]] = {}  # seconds that an epoch start took, by result and round
 
-    def _begun(self, root: Path, relied: Mapping[str, Any]) -> facts.Session:
-        """Return the session to go on with: the latest of this name, or a new one where that is of something else."""
+    def _begun(self, root: Path, relied: Mapping[str, Any], place: int) -> list[facts.Session]:
+        """Return the sessions that measure the same, with a new one where there are fewer than asked for."""
         machine = {"cores": cores_allowed(), "python": platform.python_version(), "cpu": host.cpu_model()}
-        same = [one for one in facts.sessions(root, self.plan.dataset) if one.name == self.name]
-        for one in same[-1:]:
-            if one.results == self.hashes and one.state["machine"] == machine:
-                return one
-        return facts.begin(root, self.plan.dataset, self.name, relied, machine)
+        same = self.name, self.hashes, machine
+        alike = [one for one in facts.sessions(root, self.plan.dataset) if one.same == same]
+        if place < len(alike):
+            return alike
+        if alike:
+            place_anew(self.plan, self.results.values())
+        return [*alike, facts.begin(root, self.plan.dataset, self.name, relied, machine)]
 
-    def _shown(self, root: Path) -> facts.Session:
-        """Return the session that the tables show; where nothing is proven, the latest of this name, which is empty.
+    def _shown(self, root: Path) -> list[facts.Session]:
+        """Return the sessions that the tables show; where nothing is proven, the latest of this name, which is empty.
 
         Raises UserError where there is none.
         """
         every = facts.sessions(root, self.plan.dataset)
-        if self.hashes:
-            found = facts.shown(every, self.hashes)
-        else:
-            found = next((one for one in reversed(every) if one.name == self.name), None)
-        if found is None:
+        found = facts.shown(every, self.hashes) if self.hashes else [one for one in every if one.name == self.name]
+        if not found:
             raise UserError(
-                f"--session {self.name}: found nothing that was measured as the plan asks for it; allowed is a session "
-                "that is there. Measure it first: leave --explain out."
+                f"--session {self.name}: found no measurements of this plan; allowed is a session that was measured. "
+                "Measure it first: leave --explain out."
             )
         return found
 
@@ -105,84 +116,116 @@ class Session:
         rows = [row for row in self.plan.content["results"] if row["group"] in groups]
         return sum(self.bases.proof(row) is None or self.bases.of(row) is not None for row in rows)
 
-    def known(self) -> dict[str, dict[int, Run]]:
-        """Return the runs that this session has already, by result and round.
+    def known(self, sessions: Sequence[facts.Session]) -> dict[str, dict[int, Run]]:
+        """Return the runs that sessions have already, by result and round; the rounds of several are of type Round.
 
         A result of which one delivered wrong data stays failed. What failed otherwise is tried again.
         """
         found: dict[str, dict[int, Run]] = {}
         self.again.clear()
-        for result in self.results:
-            for round_number, file in self.facts.rounds(result).items():
-                record = self.facts.record(result, file)
+        for result, session in product(self.results, sessions):
+            for round_number, file in session.rounds(result).items():
+                record = session.record(result, file)
                 self.again.discard(result)
                 if record["items_per_second"]:
-                    found.setdefault(result, {})[round_number] = run_of(record)
+                    number = Round(session.folder.name, round_number)
+                    found.setdefault(result, {})[number if len(sessions) > 1 else round_number] = run_of(record)
                     self._note_start(result, round_number, record)
                 elif facts.wrong_data(record):
                     self.failed.add(result)
                 elif record["status"] == "failed":
                     self.again.add(result)
-            self._note_starving(result)
         return {result: runs for result, runs in found.items() if result not in self.failed}
 
-    def _note_starving(self, result: str) -> None:
-        """Note what an earlier trial says of the user's own step."""
-        file = self.facts.trials(result)
-        tried = self.facts.record(result, file)["asked_step"] if file else None
-        known = tried and tried["step_ms"] == self.step_ms
-        if known and tried["au_percent"] < TARGET_AU_PERCENT:
-            self.starving.add(_waits(self.results[result]))
+    def _earlier(self, result: str, kind: str = facts.TRIALS) -> dict[str, Any] | None:
+        """Return the latest trials of a result of this kind, of all sessions that measured the same."""
+        found = ((one, file) for one in reversed(self.alike) if (file := one.trials(result, kind)))
+        return next((session.record(result, file) for session, file in found), None)
 
-    def run(self, runner: Runner, say: Any) -> dict[str, Any]:
-        """Take the race to its end, look for what explains the candidates, and return what the session's file holds.
+    def run(self, runner: Runner, say: Any) -> None:
+        """Take the race to its end.
 
         A session that was stopped or killed goes on with the time that it had left: what it has spent is noted after
         each run.
         """
-        made, spent = self.known(), self.facts.state["spent"]
-        if self._complete(made):
-            return self.explained(runner, say)
+        made, spent, began = self.known([self.facts]), self.facts.state["spent"], time.monotonic()
+        if self._complete(self._race(runner, say, made)):
+            return
 
         def noted(race: Race) -> None:
-            self.facts.say(asked=self.asked, ended="", spent=spent + race.seconds)
+            self.facts.say(asked=self.asked, ended="", spent=spent + time.monotonic() - began)
             say(race)
 
-        race = self._race(runner, noted, made, spent)
+        race = self._race(runner, noted, made, self.seconds(1 - self.after, spent))
         race.run()
+        later = self._race(
+            runner, noted, self.known([self.facts]), self.seconds(COLD_SHARE), self._cold_of_leaders(race)
+        )
+        later.run()
         self.facts.say(
             asked=self.asked,
             ended=race.ended,
-            spent=spent + race.seconds,
+            spent=spent + time.monotonic() - began,
             rounds=race.round_number,
             runs=self.facts.records,
-            made_again=self.facts.state.get("made_again", 0) + race.made_again,
+            made_again=self.facts.state.get("made_again", 0) + race.made_again + later.made_again,
             left_early=sorted(set(race.scenarios) - set(race.live)),
             finished=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
-        return self.explained(runner, say)
 
-    def _complete(self, made: Mapping[str, Any]) -> bool:
+    def _complete(self, race: Race) -> bool:
         """Return whether nothing is left to measure: it ended after as long as is asked for, and nothing failed."""
-        ended = self.facts.state["ended"] and self.facts.state["asked"] == self.asked
-        return bool(ended) and not self.again and made.keys() | self.failed == self.results.keys()
+        if not self.facts.state["ended"] or self.facts.state["asked"] != self.asked or self.again:
+            return False
+        return race.made.keys() | self.failed >= {*self._first, *self._cold_of_leaders(race)}
+
+    @property
+    def _first(self) -> list[str]:
+        """The results that are measured in any case; the others only where what they depend on leads."""
+        return [result for result, run in self.results.items() if run.if_leads not in self.results]
+
+    def _cold_of_leaders(self, race: Race) -> list[str]:
+        """Return the results from a cold cache that are measured: of the loaders that lead a warm race the fastest."""
+        cold = {run.if_leads: result for result, run in self.results.items() if run.if_leads}
+        middle, found = middles(race), []
+        for _, leaders in race.leaders():
+            fastest: dict[str, str] = {}
+            for path in sorted(leaders, key=middle.__getitem__, reverse=True):
+                fastest.setdefault(self.results[path].loader, path)
+            found += [cold[path] for path in fastest.values() if path in cold][:COLD_LEADERS]
+        return found
 
     def explained(self, runner: Runner, say: Any) -> dict[str, Any]:
-        """Look for what explains the candidates of the runs that are there; return what the session's file holds."""
-        every = self._race(runner, say, self.known())
+        """Look for what explains the candidates of the runs that are there; return what the session's file holds.
+
+        It is looked for in the latest session that came to its end, by the runs of all.
+        """
+        self.alike = [one for one in self.alike if one.finished] or [self.facts]
+        self.facts = self.alike[-1]
+        every = self._race(runner, say, self.known(self.alike), among=self.results)
         self.facts.say(candidates=self._explained(runner, every))
         return {"session": self.facts.folder.name, **self.facts.state}
 
-    def _race(self, runner: Runner, say: Any, made: Mapping[str, dict[int, Run]], spent: float = 0.0) -> Race:
-        """Return a race over all results that has the runs `made`, before it is run."""
+    def _race(
+        self,
+        runner: Runner,
+        say: Any,
+        made: Mapping[str, dict[int, Run]],
+        seconds: float | None = None,
+        among: Collection[str] | None = None,
+    ) -> Race:
+        """Return a race over the results `among`, or those measured in any case, with the runs `made`; not yet run."""
+        among = self._first if among is None else among
+        most = dict.fromkeys((one for one in among if one not in self._first), COLD_RUNS)
+        most |= {one: self.measure["train_repeats"] for one in among if self.results[one].task in TRAINING}
         return Race(
-            scenarios={result: scenario(self.results[result]) for result in sorted(self.results)},
+            scenarios={result: scenario(self.results[result]) for result in sorted(among)},
             measure=lambda result, round_number, attempt: self._run(runner, result, round_number, attempt),
             control=lambda round_number, number: self._control(runner, round_number, number),
             accept=self._accept,
             clock=time.monotonic,
             limits=Limits(
-                self._race_seconds(spent),
+                seconds,
                 self.measure["repeats"] if self.measure["minutes"] == "none" else None,
                 self.measure["resolution"],
                 self.measure["attempts"],
@@ -193,21 +236,17 @@ class Session:
             made={result: dict(runs) for result, runs in made.items()},
             first_round=self._first_round(),
             failed=set(self.failed),
-            most_runs={
-                result: self.measure["train_repeats"]
-                for result in self.results
-                if self.results[result].task in TRAINING
-            },
+            most_runs=most,
             names=compared_over_tiers(self.results),
         )
 
     def _first_round(self) -> int:
-        """Return the first round that this session has not used: what an ended call has begun stays as it is."""
+        """Return the first round that no session of the same has used: what an ended call has begun stays as it is."""
         used = [-1]
-        for file in self.facts.folder.rglob("*.json"):
+        for session, file in ((one, file) for one in self.alike for file in one.folder.rglob("*.json")):
             number = file.name.partition(".")[0]
             if number.isdigit():  # of a control run ten times the round, and its number
-                of_control = file.relative_to(self.facts.folder).parts[0] == BOUNDS
+                of_control = file.relative_to(session.folder).parts[0] == BOUNDS
                 used.append(int(number) // (10 if of_control else 1))
         return max(used) + 1
 
@@ -248,99 +287,100 @@ class Session:
                 record = runner.control(replace(bound, repeat=repeat))
                 write_json(self.facts.folder / bound.id / f"{repeat}.json", record)
 
-    def _candidates(self, race: Race) -> list[str]:
-        """Return what is explained of each device, from a warm cache: the fastest, what the report will name first, and
-        the current loader.
+    def _candidates(self) -> list[str]:
+        """Return what the verdict has explained: of each device that reads from a warm cache what it chooses, the
+        fastest, and the current loader.
         """
-        found, names = [], compared_over_tiers(self.results)
-        for speeds in filter(None, race.speeds()):
-            if not plain_read(self.results[next(iter(speeds))]):
-                continue
-            paths = {name_of(self.results[path]): path for path in speeds}
-            named = {name: speeds[path] for name, path in paths.items()}
-            compared = Compared(named, together=names.keys() >= speeds.keys())
-            middle = {paths[name]: compared.results.center(name).speed for name in named}
-            first = [paths[name] for name in compared.results.leading()]
-            best = {name[:2]: name for name in sorted(named, key=lambda name, middle=middle: middle[paths[name]])}
-            choice, _ = compared.choose(  # as the report does: the fastest settings of each loader and tier
-                best.values(),
-                lambda one, paths=paths: self._expense(paths[one]),
-                lambda one, paths=paths, middle=middle: self._starves(paths[one], middle[paths[one]]),
-            )
-            chosen = paths[choice.key]
-            had = [path for path in speeds if self.results[path].loader == self.now]
-            had = sorted(had, key=middle.__getitem__)[-1:]
-            fastest = max(first, key=middle.__getitem__)
-            if compared.loaders and self.results[fastest].loader == self.results[chosen].loader:
-                fastest = chosen  # on another tier, whose files are in memory too
-            found += dict.fromkeys([fastest, chosen, *had])
-        return found
+        answers = verdict_of(self.plan.content, self.root)["answers"]
+        names = (name.split("/") for answer in answers for name in answer["explain"])
+        paths = ("/".join((tier, loader, slug)) for loader, tier, slug in names)
+        return [path for path in paths if path in self.results and plain_read(self.results[path])]
 
     def _explained(self, runner: Runner, race: Race) -> list[str]:
-        """Search the candidates, also those that are such only once another was seen to starve the user's own step."""
-        found: list[str] = []
-        first, middle = {path for _, leaders in race.leaders() for path in leaders}, middles(race)
-        while more := [path for path in self._candidates(race) if path not in found]:
-            for path in more:
-                self._search(runner, path, path in first, middle[path])
-            found += more
+        """Try training steps with the loaders, then look for what explains the candidates; return these."""
+        speeds, began = middles(race), time.monotonic()
+        for path in self._to_try(speeds) if self.measure["steps"] != "none" else ():
+            if time.monotonic() - began < self._steps_seconds():
+                self._explain(runner, self._steps_of(path, self._batch_ms(path, speeds)), facts.STEPS)
+        found = self._candidates()
+        for path in found if self.explains else ():
+            self._explain(runner, self._trials(path), facts.TRIALS)
         return found
 
-    def _starves(self, path: str, rate: float) -> bool:
-        """Return whether a result, of so many items/s, does not feed the user's own step, as far as is known by now."""
-        run, step_ms = self.results[path], self.step_ms
-        if step_ms is None:
-            return False
-        return _most_au(run, step_ms, rate) < TARGET_AU_PERCENT or _waits(run) in self.starving
+    def _to_try(self, speeds: Mapping[str, float]) -> list[str]:
+        """Return the results with which training steps are tried, the current loader's first, then the fastest first.
 
-    def _expense(self, result: str) -> tuple[int, bool, int]:
-        """Return what makes one of several equal results the cheaper one, as the report does, as far as is known."""
-        run = self.results[result]
-        declared = self.bases.proof(vars(run))["declared"]
-        copies = bool(run.location.get("in_memory")) + declared["preloads"]
-        return copies, declared["lifetime"] != "lasting", run.settings["workers"] or 0
+        Of each loader on each device that is the fastest, and whatever has fewer workers than all that are faster. What
+        takes many times the user's own step for a batch starves it by its rate alone.
+        """
+        chosen: dict[str, None] = {}
+        for path in sorted(speeds, key=speeds.__getitem__, reverse=True):
+            run = self.results[path]
+            same = [one for one in chosen if _kin(self.results[one]) == _kin(run)]
+            workers = run.settings["workers"] or 0
+            batch_ms, own = self._batch_ms(path, speeds), run.loader == self.now or self.step_ms is None
+            slow = batch_ms > (SLOWEST_BATCH_MS if own else min(SLOWEST_BATCH_MS, HOPELESS * self.step_ms))
+            fewer = all(workers < (self.results[one].settings["workers"] or 0) for one in same)
+            if plain_read(run) and fewer and not slow:
+                chosen[path] = None
+        first = [path for path in chosen if self.results[path].loader == self.now]
+        return list(dict.fromkeys([*first, *chosen]))
+
+    def _batch_ms(self, path: str, speeds: Mapping[str, float]) -> float:
+        """Return how long a result takes for a batch, in ms, by speeds in items/s."""
+        return 1000 * self.results[path].settings["batch_size"] / speeds[path]
+
+    def _steps_seconds(self) -> float:
+        """Return how long trials with steps may take."""
+        minutes = self.measure["minutes"]
+        return float("inf") if minutes == "none" else max(LEAST_STEPS_SECONDS, STEPS_SHARE * 60 * minutes)
 
     @property
     def explains(self) -> bool:
         """Whether what explains the candidates is looked for."""
         return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"
 
-    def _race_seconds(self, spent: float) -> float | None:
-        """Return how long the race may take; None where rounds end it. Some of the plan's results have their share."""
+    @property
+    def after(self) -> float:
+        """The share of a session's time that is for what comes after its first race."""
+        return (SEARCH_SHARE if self.explains else 0.0) + (COLD_SHARE if self._first != list(self.results) else 0.0)
+
+    def seconds(self, part: float, spent: float = 0.0) -> float | None:
+        """Return how long a part of the session may take; None where rounds end it.
+
+        Some of the plan's results have their share of the time.
+        """
         if self.measure["minutes"] == "none":
             return None
-        whole = 60 * self.measure["minutes"] * (1 - SEARCH_SHARE if self.explains else 1.0)
+        whole = 60 * self.measure["minutes"] * part
         share = len(self.results) / max(1, self.planned)
         return max(min(LEAST_SECONDS, whole), whole * share) - spent
 
-    def _search(self, runner: Runner, result: str, leads: bool, rate: float) -> None:
-        """Look for the bottleneck and the timeline of a result, and the AU at the user's own step, unless that is there
-        already; of the leaders for the minimum step too. `rate`: its speed in items/s.
+    def _explain(self, runner: Runner, asked: Result, kind: str) -> None:
+        """Make trials of a result, unless they are there already.
 
         A result whose copy in RAM is gone is left out: its speed stands.
         """
-        run = self.results[result]
-        if not self.explains or not is_there(run):
-            return
-        before = self.facts.trials(result)
-        asked = self._trials(result, leads, rate)
-        if before is None or not _answers(self.facts.record(result, before), asked):
-            self.facts.note(result, self.facts.folder / result / facts.trials_name(before), runner.make(asked))
-        self._note_starving(result)
+        before = self._earlier(asked.id, kind)
+        if is_there(asked) and (before is None or not _answers(before, asked)):
+            file = self.facts.folder / asked.id / facts.trials_name(self.facts.trials(asked.id, kind), kind)
+            self.facts.note(asked.id, file, runner.make(asked))
 
-    def _trials(self, result: str, leads: bool, rate: float) -> Result:
-        """Return the trials of a result; the user's step is not tried with what is far too slow for it."""
-        asked, step_ms = self.measure, self.step_ms
-        hopeless = step_ms is not None and _most_au(self.results[result], step_ms, rate) < HOPELESS_AU_PERCENT
+    def _trials(self, result: str) -> Result:
+        """Return the trials that explain a result's speed."""
+        starts = list(self.starts.get(result, {}).values())
         return replace(
             self.results[result],
             mode="trials",
-            bottlenecks=asked["bottlenecks"] != "none",
-            timeline=asked["timeline"] != "none",
-            step_limit_ms=asked["step_limit_ms"] if leads else 0.0,
-            asked_step_ms=0.0 if hopeless else step_ms,
-            start_seconds=median(starts) if (starts := list(self.starts.get(result, {}).values())) else None,
+            bottlenecks=self.measure["bottlenecks"] != "none",
+            timeline=self.measure["timeline"] != "none",
+            start_seconds=median(starts) if starts else None,
         )
+
+    def _steps_of(self, result: str, batch_ms: float) -> Result:
+        """Return the trials of a result with training steps; a batch of it takes `batch_ms`."""
+        run, own = self.results[result], self.step_ms or 0.0
+        return replace(run, mode="trials", batch_ms=batch_ms, asked_step_ms=own, host_share=self.host_share)
 
 
 def is_there(run: Result) -> bool:
@@ -349,31 +389,31 @@ def is_there(run: Result) -> bool:
     return place is None or place.exists()
 
 
-def _waits(run: Result) -> tuple[Any, ...]:
-    """Return what results have in common that keep a training waiting alike, on any tier."""
-    return run.loader, *(run.settings[name] for name in ("workers", "batch_size", "device"))
-
-
-def _most_au(run: Result, step_ms: float, rate: float) -> float:
-    """Return the AU in percent at a step that a result of so many items/s has by its rate: a trial shows no more."""
-    ahead = works_ahead(run.settings["workers"], run.settings["prefetch"])
-    return au_percent(step_ms, run.settings["batch_size"], rate, ahead)
+def _kin(run: Result) -> tuple[Any, ...]:
+    """Return what results have in common of which few are tried with training steps."""
+    return run.loader, run.settings["device"]
 
 
 def _answers(trials: Mapping[str, Any], run: Result) -> bool:
     """Return whether trials that are there went well, and say all that is asked for now, or why they cannot."""
     broke = {warning["code"] for warning in trials["warnings"]}
-    asked, minimum = trials["asked_step"] or {}, trials["minimum_step"]
     stages = getattr(one_run.loader_of(run), "STAGES", ())
     parts = run.bottlenecks and any(stage != "transfer" or run.settings["workers"] for stage in stages)
-    other_step = run.asked_step_ms and asked.get("step_ms") != run.asked_step_ms
     lacking = {
-        "no-steps": other_step or (run.step_limit_ms and (minimum or {}).get("limit_ms") != run.step_limit_ms),
+        "no-steps": run.batch_ms and not _same_steps(trials["steps"], run),
         "no-bottleneck-trials": parts and trials["bottleneck_trials"] is None,
         "no-timeline": run.timeline and trials["spans"] is None,
     }
     said = all(code in broke for code, lacks in lacking.items() if lacks)
     return trials["status"] == "ok" and said
+
+
+def _same_steps(steps: Mapping[str, Any] | None, run: Result) -> bool:
+    """Return whether trials with steps are those that are asked for now, of a batch that took about as long."""
+    if steps is None or steps["host_share"] != run.host_share:
+        return False
+    ratio = steps["knee"]["step_ms"] / run.batch_ms
+    return 1 / SAME_BATCH < ratio < SAME_BATCH and run.asked_step_ms in (0.0, steps["check"]["step_ms"])
 
 
 def middles(race: Race) -> dict[Any, float]:
@@ -411,25 +451,30 @@ def attempt_of(folder: Path, round_number: int, attempt: int) -> Path:
 class Display:
     """The progress of a session: a line redrawn in place on a terminal, else a line a round."""
 
-    def __init__(self, results: int, search_share: float) -> None:
-        # of a session, when the race is over
-        self.results, self.round_number, self.search_share = results, -1, search_share
+    def __init__(self, seconds: float | None, named: str = "", after: float = 0.0) -> None:
+        self.round_number, self.named, self.after = -1, named, after  # seconds that come after a race
+        self.ends = None if seconds is None else time.monotonic() + seconds
         self.inplace = sys.stderr.isatty()
 
     def __call__(self, race: Race) -> None:
         """Say where the race is."""
         if race.round_number == self.round_number and not self.inplace:
             return
-        limit = race.limits.seconds
-        whole = limit and limit / (1 - self.search_share)
-        left = f", {max(0.0, whole - race.seconds) / 60:.1f} min left" if whole else ""
-        text = f"round {race.looks + 1}, {len(race.live)} of {self.results} results{left}{self._leaders(race)}"
+        left = f", {self._left(race) / 60:.1f} min left" if self.ends else ""
+        many = f"{len(race.live)} of {len(race.scenarios)} results"
+        text = f"{self.named}round {race.looks + 1}, {many}{left}{self._leaders(race)}"
         if self.inplace:
             width = shutil.get_terminal_size((100, 20)).columns - 1
             print(f"\r\033[K{text[:width]}", end="", file=sys.stderr, flush=True)
         else:
             self.round_number = race.round_number
             print(text, file=sys.stderr, flush=True)
+
+    def _left(self, race: Race) -> float:
+        """Return the seconds left, of which the least rounds take as many as they need."""
+        each = race.seconds / race.runs if race.runs else 0.0
+        missing = sum(max(0, race.least(one) - len(race.made.get(one, ()))) for one in race.live)
+        return max(0.0, self.ends - time.monotonic(), each * missing + self.after)
 
     def _leaders(self, race: Race) -> str:
         middle = middles(race)
@@ -467,20 +512,44 @@ def main() -> None:
         known = ", ".join(plan.sessions)
         near = nearest(arguments.session, plan.sessions)
         raise UserError(f"--session: found {arguments.session!r}, allowed are {known}.{near} Name one of them.")
-    session = Session(plan, arguments.session, explain=arguments.explain)
-    display = Display(len(session.results), SEARCH_SHARE if session.explains else 0.0)
     with contextlib.ExitStack() as stack:
-        stack.callback(display.close)
         if arguments.log:
             _log_to(arguments.log, stack)
-        there = [run for run in session.results.values() if is_there(run)]
-        stack.enter_context(serving(from_json(run.location) for run in there))
-        runner = stack.enter_context(Runner(session.sample, session.chance))
         try:
-            found = (session.explained if arguments.explain else session.run)(runner, display)
+            found = _explain(plan, arguments.session) if arguments.explain else _measure(plan, arguments.session)
         except KeyboardInterrupt:  # the runs that are there count, and the same command goes on
             sys.exit(128 + signal.SIGINT)
     write_json(arguments.out, found)
+
+
+def _measure(plan: Planned, name: str) -> dict[str, Any]:
+    """Take as many sessions to their end as the config asks for; return what the session's file holds."""
+    found, count = {}, plan.config["measure"]["sessions"]
+    for place in range(count):
+        session = Session(plan, name, place=place)
+        named = f"session {place + 1} of {count}, " if count > 1 else ""
+        with _runs(session, named) as (runner, display):
+            session.run(runner, display)
+            if place + 1 == count:
+                found = session.explained(runner, display)
+    return found
+
+
+def _explain(plan: Planned, name: str) -> dict[str, Any]:
+    session = Session(plan, name, explain=True)
+    with _runs(session) as (runner, display):
+        return session.explained(runner, display)
+
+
+@contextlib.contextmanager
+def _runs(session: Session, named: str = "") -> Iterator[tuple[Runner, "Display"]]:
+    """Yield what makes the runs of a session, and what says how far it is."""
+    display = Display(session.seconds(1.0, session.facts.state["spent"]), named, session.seconds(session.after) or 0.0)
+    with contextlib.ExitStack() as stack:
+        stack.callback(display.close)
+        there = [run for run in session.results.values() if is_there(run)]
+        stack.enter_context(serving(from_json(run.location) for run in there))
+        yield stack.enter_context(Runner(session.sample, session.chance)), display
 
 
 def _log_to(path: Path, stack: contextlib.ExitStack) -> None:

@@ -4,12 +4,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from scripts.common import isolated, location
 from scripts.common.corpus import Corpus
 from scripts.common.sample import Sample
 from scripts.common.serving import serving
 from scripts.common.versions import commit
-from scripts.common.vocabulary import COLD, NOT_TRIED, SPLIT
+from scripts.common.vocabulary import COLD, NOT_TRIED, NOT_WARM, SPLIT
 from scripts.machine import allocator, control_groups, devices, page_cache
 from scripts.measure import ceiling, control_run, launch, one_run, own_fault, ranks, sampler, warm
 from scripts.measure.launch import Cause, Ended, Job
@@ -18,12 +20,11 @@ from scripts.measure.warm import Server
 from scripts.plan.results import Bound, Measurement, Result
 
 NO_RECORD = (
-    "the run left no record: its process ended by itself, or was killed from outside, for lack of memory, say, each "
-    "time that it was tried; its log says what it said"
+    "the run left no record, however often it was tried: its process ended, or something killed it, perhaps for lack "
+    "of memory; see its log"
 )
 CONTROL_MINUTES = 10  # that a control run may take
 TRIES = 3  # of a run that leaves no record
-WARM_SHARE = 0.99  # of the files that are in the page cache: nothing is read again
 
 
 def forkable(result: Result) -> bool:
@@ -105,13 +106,21 @@ class Runner:
         self.servers = {}
 
     def make(self, result: Result) -> Record:
-        """Return the record of one run; what leaves none is tried again, TRIES times in all."""
+        """Return the record of one run; TRIES times in all it is tried again where it leaves none, and where others had
+        put its files out of the page cache, which reads them into it first.
+        """
         if reason := self._no_room(result):
             return without_speed(self._begun(result), "failed", reason, Cause.NO_ROOM)
-        self._warm_again(result)
         for _ in range(TRIES):
+            self._warm_again(result)
             record = self.made(result, forkable(result))
-            if record["reason_code"] not in (Cause.LOST, Cause.NO_SERVER):
+            again = record["reason_code"] in (Cause.LOST, Cause.NO_SERVER)
+            if record["reason_code"] == NOT_WARM and (files := _files(result)):
+                in_ram = psutil.virtual_memory().shared
+                why, again = page_cache.why_not_warm(files, devices.available_ram(), in_ram)
+                record["reason"] += f"; {why}"
+                self.cooled.add(_place(result))
+            if not again:
                 break
         return record
 
@@ -129,13 +138,13 @@ class Runner:
 
     def _warm_again(self, result: Result) -> None:
         """Have the files of a warm run in the cache again, where the last run that read them had them out of it."""
-        place = location.from_json(result.location).split(SPLIT).held_in
+        place = _place(result)
         if place and result.cache in COLD:
             self.cooled.add(place)
         elif place in self.cooled:
             self.cooled.discard(place)
-            files = page_cache.files_of(place)
-            if page_cache.residency(files).share < WARM_SHARE:
+            files = _files(result)
+            if page_cache.residency(files).share < page_cache.WARM_SHARE:
                 page_cache.read_through(files)
 
     def control(self, bound: Bound) -> Record:
@@ -169,3 +178,13 @@ class Runner:
     def _server(self, measured: Measurement) -> Server:
         key = (threads_of(measured.threads), self._batch(measured))
         return self.servers.setdefault(key, Server(key[0], (key[1], self.sample)))
+
+
+def _place(result: Result) -> Path | None:
+    """Return the local folder or file that holds what a run reads."""
+    return location.from_json(result.location).split(SPLIT).held_in
+
+
+def _files(result: Result) -> list[Path]:
+    place = _place(result)
+    return page_cache.files_of(place) if place else []

@@ -317,6 +317,12 @@ class Sampler:
         self.pss_rss = rss_bytes
         self.pss_end = self.clock()
 
+    def end_left(self) -> None:
+        """Kill what is still there of the tree, in whatever session: its root has ended."""
+        for process in self.tree.processes.values() if self.tree else ():
+            with suppress(psutil.Error):
+                process.kill()
+
     def stop(self) -> None:
         """Let go of the GPU; what it has seen stays."""
         if self.gpu:

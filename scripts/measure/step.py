@@ -1,30 +1,57 @@
-"""An emulated training step, and the minimum one that a loader sustains at 90 % accelerator utilisation (AU).
+"""An emulated training step of a known length, and what trials with such steps say of a loader.
 
-AU is the time that the steps take over the time that everything takes. The step waits without using the CPU, as a
-step on a GPU does. What is found carries over to a GPU that one does not have: a model whose step is longer is
-sustained.
+A step holds the interpreter for a share of its length and sleeps the rest, so that a loader whose threads need the same
+interpreter, or the same cores, waits as it does beside a training. What holds it is a loop in pure Python, which gives
+way to other threads as any Python does: when the switch interval is over (`sys.getswitchinterval`, 5 ms). The loop ends
+by the CPU time of its thread, so that waiting for the interpreter or a core makes a step longer and not lighter.
+
+A training's Python launches a model's layers one after the other, and torch gives the interpreter back within each of
+these operations. So the share is spread over pieces of PIECE_SECONDS, between which the step sleeps. Each piece has a
+deadline, counted from when the batch was there: a piece that comes late shortens the sleep after it, as a device goes
+on with what is in its queue while the host is late. What cannot be caught up with makes the step longer.
 """
 
+import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
-from scripts.measure.protocol import Sink
+from scripts.measure.protocol import Batch, Epoch, Sink
+from scripts.measure.window import timed
 
-TARGET_PERCENT = 90.0
-PRECISION = 1.1  # the answer and the longest step that is known to be too short differ by this factor at most
-MOST_TRIALS = 8
+PIECE_SECONDS = 0.002
 SPIN_SECONDS = 0.0002  # before the end of a step: sleeping overshoots by about that much
+TURNS = 20  # of the loop between two looks at the clock
+LONG, CHECK = 4.0, 2.0  # times that a batch takes, of the steps that are tried beside one as long as a batch
+TRIALS_SECONDS, MOST_ROUNDS = 3.0, 5  # of the trials of a loader: one round, and more until so many seconds are over
+WINDOW_SECONDS = 0.2  # of a trial, at least,
+LEAST_BATCHES, LONG_BATCHES = 15, 6  # and so many batches,
+QUEUES = 2  # and so many times what the loader holds
 
 
-def wait(seconds: float, clock: Callable[[], float], sleep: Callable[[float], None] = time.sleep) -> None:
-    """Return after `seconds`: asleep but for the last moment, which is awaited awake."""
-    end = clock() + seconds
-    if seconds > SPIN_SECONDS:
-        sleep(seconds - SPIN_SECONDS)
-    while clock() < end:
+def wait(
+    seconds: float, clock: Callable[[], float], sleep: Callable[[float], None] = time.sleep, host_share: float = 0.0
+) -> None:
+    """Return after `seconds`, of which the interpreter is held for `host_share`; the last moment is awaited awake."""
+    began, pieces = clock(), max(1, round(seconds / PIECE_SECONDS))
+    for piece in range(1, pieces + 1):
+        if host_share:
+            hold(host_share * seconds / pieces)
+        left = began + piece * seconds / pieces - clock() - (SPIN_SECONDS if piece == pieces else 0.0)
+        if left > 0:
+            sleep(left)
+    while clock() < began + seconds:
         pass
+
+
+def hold(seconds: float, cpu_clock: Callable[[], float] = time.thread_time) -> None:
+    """Compute in pure Python until this thread has used `seconds` of a core."""
+    end = cpu_clock() + seconds
+    while cpu_clock() < end:
+        for _ in range(TURNS):
+            pass
 
 
 @dataclass
@@ -62,61 +89,70 @@ class Stepped:
         return seconds
 
 
-@dataclass
-class Trial:
-    """What one length of step gave."""
+@dataclass(frozen=True)
+class Tried:
+    """What a step of one length gave: the time from a batch to the next, without epoch starts."""
 
     step_ms: float
-    au_percent: float
-    seconds: float
+    period_ms: float
     batches: int
+    seconds: float
 
 
-def minimum_step(trial: Callable[[float], Trial], batch_seconds: float, limit_ms: float) -> dict[str, Any]:
-    """Return the minimum step, `ms`, in which AU is at least TARGET_PERCENT, found by bisection.
+def tried(epoch: Epoch, sink: Sink, step_ms: float, clock: Callable[[], float], held: int, long: bool) -> Tried:
+    """Return what steps of `step_ms`, which are the sink's, give beside an open loader that holds so many batches.
 
-    `trial(step_ms)` measures one length. `batch_seconds` is the time a batch takes without a step: since the steps
-    add to it or hide behind it, AU at a step s is at most s / batch_seconds, which bounds the search from below
-    without a trial. A guess from the last trial stands in for the middle where it is between the bounds: loaders that
-    work behind the step and those that do not differ by a factor of ten. `missed_ms` is the longest step known to be
-    too short. `ms` is None where even `limit_ms` is: then `missed_ms` is that limit.
+    Where the step is `long`, batches wait for it: the queues are full after the first ones, and each says the same.
     """
-    share = TARGET_PERCENT / 100
-    low = min(limit_ms, batch_seconds * 1000 * share)  # too short or just so
-    if low >= limit_ms:
-        return _found(None, limit_ms, limit_ms, [])
-    trials: list[Trial] = []
-    high: float | None = None
-    guess = low * PRECISION**2
-    while len(trials) < MOST_TRIALS and (high is None or high > low * PRECISION):
-        trials.append(trial(guess))
-        if trials[-1].au_percent >= TARGET_PERCENT:
-            high = guess
-        elif guess >= limit_ms:
-            return _found(None, limit_ms, limit_ms, trials)
-        else:
-            low = guess
-        guess = _next(trials[-1], low, high, share, limit_ms)
-    return _found(high, low, limit_ms, trials)
+    held, batches = (1, LONG_BATCHES) if long else (held, LEAST_BATCHES)
+    window = timed(epoch, sink, clock, WINDOW_SECONDS, held, warm_up_seconds=0.0, queues=QUEUES, batches=batches)
+    counted = sum(len(part.batch_items) for part in window.parts)
+    steady = window.seconds - window.starts * (window.start_seconds() or 0.0)
+    return Tried(step_ms, 1000 * steady / counted, counted, window.seconds)
 
 
-def _next(last: Trial, low: float, high: float | None, share: float, limit_ms: float) -> float:
-    """Return the step to try next: what would do if a step of another length left the same time over, or the middle."""
-    left_over = last.step_ms * (100 / last.au_percent - 1) if last.au_percent else limit_ms
-    guess = left_over * share / (1 - share) * PRECISION**0.5
-    if high is None:
-        return min(limit_ms, max(guess, low * PRECISION**2))
-    if low * PRECISION**0.5 < guess < high / PRECISION**0.5:
-        return guess
-    middle = (low * high) ** 0.5
-    return max(middle, high / PRECISION) if guess >= high / PRECISION**0.5 else middle
+def following(epoch: Epoch) -> Epoch:
+    """Return the epochs one after the other, whatever number is asked for; one that is left goes on where the loader
+    has it so, and where nothing of it is left the next one comes.
+    """
+    numbers = itertools.count()
+
+    def batches(_number: int) -> Iterator[Batch]:
+        stream = iter(epoch(next(numbers)))
+        first = next(stream, None)
+        if first is None:
+            yield from epoch(next(numbers))
+            return
+        yield first
+        del first
+        yield from stream
+
+    return batches
 
 
-def _found(high: float | None, low: float, limit_ms: float, trials: list[Trial]) -> dict[str, Any]:
-    return {
-        "ms": high,
-        "missed_ms": low,
-        "limit_ms": limit_ms,
-        "target_percent": TARGET_PERCENT,
-        "trials": [asdict(trial) for trial in trials],
-    }
+def trials(
+    window: Callable[[float, bool], Tried], batch_ms: float, own_ms: float | None, clock: Callable[[], float]
+) -> dict[str, dict[str, Any]]:
+    """Return what steps of three lengths, and none, gave to a loader whose batch takes `batch_ms`, by what each is for
+    (decide/utilisation.py). `check` is the user's own step where that is known.
+
+    `window(step_ms, long)` tries one, as `tried`. They come by turns until TRIALS_SECONDS are over, and the median of
+    each counts: others may take the machine for a while.
+    """
+    lengths = {"plain": 0.0, "knee": batch_ms, "long": LONG * batch_ms, "check": own_ms or CHECK * batch_ms}
+    found: dict[str, list[Tried]] = {name: [] for name in lengths}
+    began = clock()
+    while not found["check"] or (clock() - began < TRIALS_SECONDS and len(found["check"]) < MOST_ROUNDS):
+        for name, step_ms in lengths.items():
+            found[name].append(window(step_ms, step_ms >= LONG * batch_ms))
+    return {name: asdict(_middle(every)) for name, every in found.items()}
+
+
+def _middle(every: Sequence[Tried]) -> Tried:
+    """Return the median of what one length gave, of each number by itself."""
+    return Tried(
+        median(one.step_ms for one in every),
+        median(one.period_ms for one in every),
+        sum(one.batches for one in every),
+        sum(one.seconds for one in every),
+    )

@@ -227,8 +227,8 @@ def _same_batches(own: int) -> None:
     dist.all_gather_object(found, own)
     if len(set(found)) > 1:
         raise RuntimeError(
-            f"the ranks have {', '.join(map(str, found))} batches, and Lightning's ddp needs as many on each: measure "
-            "with another batch_size, or with the task ddp, whose join lets a rank have one less"
+            f"the ranks have {', '.join(map(str, found))} batches, and Lightning's ddp needs as many on each. Use "
+            "another batch_size, or the task ddp, whose join lets a rank have one less"
         )
 
 

@@ -115,7 +115,7 @@ class Verifier:
         if short > self.short_batches:
             self._fault(f"short batches{where}", f"{short} were not full, allowed are {self.short_batches}")
         if max(sizes, default=0) > self.batch_size:
-            self._fault(f"long batches{where}", f"{max(sizes)} items, asked were {self.batch_size}")
+            self._fault(f"long batches{where}", f"{max(sizes)} items, allowed are {self.batch_size}")
         order = [index for items in batches for index in items]
         self.check_order(order, where)
         if self.world == 1:
@@ -129,11 +129,11 @@ class Verifier:
             self._fault(f"not shuffled{where}", f"the order is that of {like}")
 
     def order_like(self, order: list[int]) -> str | None:
-        """Return which order an epoch begins with: that of `the epoch before` or of `the manifest`; None: a new one."""
+        """Return which order an epoch begins with: that of `an earlier epoch` or of `the manifest`; None: a new one."""
         if len(order) < LEAST_SHUFFLED:
             return None
         if self.orders and order == self.orders[-1][: len(order)]:
-            return "the epoch before"
+            return "an earlier epoch"
         return "the manifest" if order == (self._in_order if self.world == 1 else sorted(order))[: len(order)] else None
 
     def _fault(self, kind: str, case: str) -> None:
@@ -167,7 +167,7 @@ class Verifier:
             if found != (dtype, shape, self.device):
                 return f"{name} is {found[0]} {found[1]} on {found[2]}, expected {dtype} {shape} on {self.device}"
         if count > self.batch_size:
-            return f"{count} items in a batch, asked were {self.batch_size}"
+            return f"{count} items in a batch, allowed are {self.batch_size}"
         return None if count else "an empty batch"
 
     def _check_labels(self, item: Item, target: int, labels: np.ndarray) -> None:

@@ -58,7 +58,7 @@ class Server:
         try:
             connection, pid = self._begun(job, answer)
         except (OSError, EOFError) as error:
-            raise ServerGoneError(f"the warm server did not begin: {error or 'it ended'}{self._status()}") from error
+            raise ServerGoneError(f"the warm server did not start: {error or 'it ended'}{self._status()}") from error
         with connection:
             try:
                 yield Process(pid, connection.fileno(), partial(_said, connection))

@@ -24,7 +24,7 @@ FIRST_EPOCH_SECONDS = 5.0  # but inside the first one where that would go on for
 NOTICED_BYTES_PER_SECOND = 5e8  # or is read so slowly that what is done once for each page is below 5 % of it,
 INSIDE_SECONDS = 0.5  # not before so long after its first batch
 QUEUES = 4  # a window has at least so many times the batches that a loader holds
-EMPTY = "epoch {} delivered nothing: it must give every item again each time that it is asked for"
+EMPTY = "epoch {} delivered nothing: each epoch must deliver every item again"
 LEAST_START_SHARE = 0.005  # of an epoch: a shorter start is not waited for
 
 

@@ -33,6 +33,7 @@ SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_pr
 FOR_ALL = ("device", "batch_size", "device_prefetch", "allocator", "world")  # those that need no help of the loader
 FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these has, of tiers one of the default kind
 WORDS = ("auto", "all_but_one")  # that stand for numbers of workers
+GUIDE = "guide"  # in a list of workers: the number that each loader's guide would take
 
 
 def resolve(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,6 +74,16 @@ def counted_workers(word: str) -> tuple[list[int], str]:
     cores = physical_cores_allowed()
     shares = {0, 2, -(-cores // 4), -(-cores // 2), cores}  # a quarter and a half are rounded up
     return sorted(shares), f"{cores} physical core{'' if cores == 1 else 's'}"
+
+
+def guide_workers(loader: Any) -> int:
+    """Return the number of workers (threads of a library that has threads) that a loader's guide would take here.
+
+    A loader whose guide names a number says `GUIDE_WORKERS = 4`. For all others it is the number of cores that this
+    process may use: the most that PyTorch's DataLoader suggests (docs.pytorch.org/docs/stable/data.html: it warns above
+    that), and a thread a core in DALI, SPDL and FFCV.
+    """
+    return getattr(loader, "GUIDE_WORKERS", None) or cores_allowed()
 
 
 def check_loader(entry: Mapping[str, Any]) -> None:
@@ -137,7 +148,7 @@ def _check_typed(overrides: Mapping[str, Any]) -> None:
             except yaml.YAMLError as error:
                 raise UserError(
                     f"config: {key}: found {value!r}: {getattr(error, 'problem', None) or error}; allowed is YAML, in "
-                    "which braces, brackets and quotes pair. Mend it."
+                    "which braces, brackets and quotes pair. Correct it."
                 ) from None
 
 
@@ -342,8 +353,8 @@ def loader_of(entry: Mapping[str, Any]) -> Any:
     if not isinstance(getattr(module, "SNIPPET", None), str):
         raise UserError(
             f"name: scripts/loaders/{name}.py: SNIPPET: found {getattr(module, 'SNIPPET', 'nothing')}, expected is the "
-            "text of a program, which the report offers for its results. Write one (docs/extending.md); a loader in a "
-            f"file of your own, {{name: {name}, file: PATH}}, needs none (docs/own_loader.md)."
+            "text of a program, for the report to show. Write one (docs/extending.md). A loader in a file of your own, "
+            f"{{name: {name}, file: PATH}}, needs none (docs/own_loader.md)."
         )
     return module
 
@@ -427,7 +438,7 @@ def _check_tiers(storage: Mapping[str, Any]) -> None:
         if place in seen:
             key = next((f".{option}" for option in kind.OPTIONS if option in tier), "")
             raise UserError(
-                f"config: storage.{name}{key}: found {place}, which is also that of {seen[place]}; allowed is "
+                f"config: storage.{name}{key}: found {place}, which tier {seen[place]} has too; allowed is "
                 "a place of its own for each tier. Change one of them."
             )
         seen[place] = name
@@ -461,8 +472,8 @@ def _check_ladder(config: Mapping[str, Any]) -> None:
     for number, entry in enumerate(entries):
         if not entry.get("task", config["sweep"]["task"]) and entry["name"] not in in_ladder:
             raise UserError(
-                f"config: loaders[{number}]: found {entry['name']!r}, which has no task and no step of the ladder, so "
-                "that nothing of it would be measured. Give sweep.task a task, such as read, or remove the loader."
+                f"config: loaders[{number}]: found {entry['name']!r}, which has no task and no step of the ladder: "
+                "nothing would be measured. Give sweep.task a task, such as read, or remove the loader."
             )
 
 

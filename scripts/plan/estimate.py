@@ -11,6 +11,7 @@ from scripts.common import plugins
 from scripts.common.files import read_json
 from scripts.common.vocabulary import SPLIT, TRAINING
 from scripts.plan.experiment import Plan, Result
+from scripts.plan.results import COLD_LEADERS, COLD_RUNS
 
 # Assumptions: those of a machine with four cores and an SSD.
 PROOF_SECONDS = 3.0  # of a fresh process with its imports, beside one pass over the split
@@ -22,6 +23,7 @@ DECODED_BYTES_PER_SECOND = 200e6  # what a loader that decodes delivers; of any 
 QUEUES = 6  # times what workers and queues hold, of a run: 2 untimed and the 4 of its window (measure/window.py)
 FIRST_EPOCH_SECONDS = 5.0  # a run's first epoch is untimed unless it is longer or read at less than
 NOTICED_BYTES_PER_SECOND = 5e8  # (measure/window.py)
+LEAST_ROUNDS = 3  # of a session, however long they take (measure/race.py); one of trainings
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0
 COPY_BYTES_PER_SECOND = 100e6  # of decoding, of writing a format, of a copy on a tier
@@ -40,6 +42,7 @@ class Estimate:
     download_hours: float | None  # at the pace that the source allows; None where nothing is downloaded
     items: int
     counted: bool  # whether the number of items is known
+    leaders_cold: bool  # whether what leads is measured from a cold cache besides
 
     def words(self) -> str:
         """Return it as a line for the terminal."""
@@ -48,9 +51,10 @@ class Estimate:
         hours = self.download_hours
         loading = f"Download: about {in_words(60 * hours)} at the configured pace. " if hours else ""
         size = f"{self.items:,} items" + ("" if self.counted else ", since their number is not known yet")
+        cold = ", then those that lead from a cold cache" if self.leaders_cold else ""
         return (
-            f"{loading}Results: {self.left:,} of {self.results:,} to measure, about {in_words(self.minutes)}, of which "
-            f"{in_words(self.session_minutes)} in sessions; the rest is assumed ({size}; docs/measuring.md)."
+            f"{loading}Results: {self.left:,} of {self.results:,} to measure{cold}, about {in_words(self.minutes)}, of "
+            f"which {in_words(self.session_minutes)} in sessions; the rest is assumed ({size}; docs/measuring.md)."
         )
 
 
@@ -65,6 +69,7 @@ def in_words(minutes: float) -> str:
 def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     """Return how long what the plan lists, and has no run, will take; only of `loaders`, where some are given."""
     runs = [result for result in plan.results if result.loader in (loaders or plan.loaders)]
+    runs, cold = [run for run in runs if not run.if_leads], [run for run in runs if run.if_leads]
     left = [result for result in runs if not plan.settled(result)]
     items, counted = items_of(plan, 1 - plan.config["split"]["validation"], SPLIT)
     epoch_bytes = items * plan.sample.bytes
@@ -73,22 +78,31 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     session = 60.0 * sum(_session_minutes(plan, group, left, epoch_bytes) for group in plan.groups)
     tensors = [] if loaders else [one for one in plan.tensors if not (plan.project / one.path).exists()]
     copies, profiles = _to_prepare(plan, {result.format for result in runs})
+    copies += sum(plan.sessions_left(result) - 1 for result in {(one.tier, one.format): one for one in left}.values())
     seconds += session + len(tensors) * TENSORS_SECONDS + copies * epoch_bytes / COPY_BYTES_PER_SECOND
     seconds += (0 if loaders else profiles) * PROFILE_MEASUREMENTS * plan.config["measure"]["profile_seconds"]
-    return Estimate(len(runs), len(left), seconds / 60, session / 60, _download_hours(plan), items, counted)
+    hours = _download_hours(plan)
+    return Estimate(len(runs), len(left), seconds / 60, session / 60, hours, items, counted, bool(cold))
 
 
 def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_bytes: int) -> float:
-    """Return the minutes that the session of a group takes for what is left of it, its first round in any case."""
+    """Return the minutes that the sessions of a group take for what is left of it, of each its least rounds in any
+    case.
+    """
     measure = plan.config["measure"]
-    every = [result for result in plan.results if result.group == group]
+    every = [result for result in plan.results if result.group == group and not result.if_leads]
     found = [result for result in left if result.group == group]
+    cold = [_run_seconds(plan, one, epoch_bytes) for one in plan.results if one.group == group and one.if_leads]
+    cold = sum(sorted(cold)[-COLD_LEADERS:]) if found else 0.0
+    sessions = max(map(plan.sessions_left, found), default=0)
     if measure["minutes"] != "none":
         least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
-        first_round = sum(_run_seconds(plan, result, epoch_bytes) for result in found) / 60
-        return max(least, first_round, measure["minutes"] * len(found) / len(every))
+        times = {result.id: 1 if result.task in TRAINING else LEAST_ROUNDS for result in found}
+        rounds = cold + sum(times[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found)
+        return sessions * max(least, rounds / 60, measure["minutes"] * len(found) / len(every))
     repeats = {result.id: measure["train_repeats" if result.task in TRAINING else "repeats"] for result in found}
-    return sum(repeats[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found) / 60
+    warm = sum(repeats[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found)
+    return sessions * (warm + COLD_RUNS * cold) / 60
 
 
 def _run_seconds(plan: Plan, result: Result, epoch_bytes: int) -> float:

@@ -6,7 +6,7 @@ The Snakefile calls it when it is parsed, so it reads no long list and imports n
 import hashlib
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -38,15 +38,15 @@ def by_itself(loader: str) -> str:
 
 NO_DEVICE = "batches for the CPU are copied to no device: device_prefetch has no effect there"
 NO_GPU = Never(
-    "no NVIDIA GPU is visible on this machine (measure.gpu: present says that the one that measures has one)",
+    "no NVIDIA GPU is visible on this machine (where the machine that measures has one, set measure.gpu: present)",
     ("device",),
 )
 # What to type where nothing can be measured, by the last setting that is the reason.
 ADVICE = {
-    "device": "Type: --config 'sweep={device: [cpu]}', or 'measure={gpu: present}' where another machine measures.",
-    "task": "Type: --config 'sweep={task: [read]}'.",
+    "device": "Write sweep='{device: [cpu]}' behind --config, or measure='{gpu: present}' where another one measures.",
+    "task": "Write sweep='{task: [read]}' behind --config.",
     "cache": "Name another state of the page cache, or another tier.",
-    "world": "Type: --config 'sweep={world: [1]}'.",
+    "world": "Write sweep='{world: [1]}' behind --config.",
 }
 
 
@@ -54,6 +54,7 @@ class Plan:
     """The experiment of a config, resolved. Raises UserError for a config that is wrong.
 
     `asked`: loaders whose results are targets of this call; they are in it, whatever the preset says.
+    `call_options`: what else the call said of what is measured (`given.kept_options`).
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class Plan:
         overrides: Mapping[str, Any] | None = None,
         project: Path | None = None,
         asked: Iterable[str] = (),
+        call_options: Sequence[str] = (),
     ) -> None:
+        self.call_options = list(call_options)
         self.given = configuration.with_overrides({}, overrides or {})  # what the command line says
         self.notices: list[str] = []
         wanted = configuration.requested(raw, overrides or {}, asked)
@@ -71,7 +74,6 @@ class Plan:
             numbers, cores = configuration.counted_workers(word)
             listed = ", ".join(map(str, numbers))
             self.notices.append(f"workers: {word} is {listed} here: this process may use {cores}.")
-        self.notices += self._over_budget()
         self.project = Path(project or Path.cwd()).resolve()
         self.dataset: str = self.config["dataset"]
         self.options: dict[str, Any] = self.config["datasets"][self.dataset]
@@ -86,6 +88,7 @@ class Plan:
         self.formats: dict[str, ModuleType] = {
             module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
         }
+        self.notices += [*self._by_guide(), *self._over_budget()]
         self.ladder_steps: list[ladder.LadderStep] = self._ladder_steps() if self.config["ladder"] else []
         if not self.results:
             raise UserError(self._nothing())
@@ -129,17 +132,30 @@ class Plan:
         with configuration.below("loaders: "):
             return [e["name"] for e in others if self.kind in plugins.kinds(configuration.loader_of(e))]
 
+    def _by_guide(self) -> list[str]:
+        """Return what `guide` in a list of workers stands for on this machine."""
+        asked = [name for name, lists in self._swept.items() if configuration.GUIDE in lists["workers"]]
+        numbers = {configuration.guide_workers(self.loaders[name]) for name in asked if self._has_workers(name)}
+        if not numbers:
+            return []
+        return [
+            f"workers: guide is {' or '.join(map(str, sorted(numbers)))} here, as each loader's guide would have it."
+        ]
+
+    def _has_workers(self, loader: str) -> bool:
+        return "workers" in configuration.understood(self.loaders[loader])
+
     def _over_budget(self) -> list[str]:
         """Return what is to be said where the ranks of a result, or their workers, are more than the cores."""
-        entries = [{**self.config["sweep"], **entry} for entry in configuration.named(self.config["loaders"])]
-        pairs = {pair for entry in entries for pair in itertools.product(entry["world"], entry["workers"])}
+        lists = [self._lists(loader) for loader in self.loaders]
+        pairs = {pair for each in lists for pair in itertools.product(each["world"], each["workers"])}
         cores = cores_allowed()
         most = max(((world * max(1, each), world, each) for world, each in pairs if world > 1), default=(0, 0, 0))
         if most[0] <= cores:
             return []
         return [
-            f"sweep.world: {most[1]} ranks with {most[2]} workers each share {cores} cores: they wait for one another, "
-            "and its rows say so (over-budget). Have fewer workers or ranks for what a machine of your own gives."
+            f"sweep.world: {most[1]} ranks with {most[2]} workers each share {cores} cores. Use fewer "
+            "workers or ranks; otherwise these rows (over-budget) are results of an oversubscribed machine."
         ]
 
     @cached_property
@@ -175,9 +191,15 @@ class Plan:
         entry = self._swept[loader]
         lists = {key: entry[key] for key in configuration.SWEEP}
         lists["device"] = self.devices(lists["device"])
+        lists["workers"] = self._numbers(loader, lists["workers"])
         for option, fragment in getattr(self.loaders[loader], "OPTIONS", {}).items():
             lists[option] = entry.get(option, [fragment["default"]])
         return lists
+
+    def _numbers(self, loader: str, workers: Iterable[int | str]) -> list[int]:
+        """Return a list of workers with the number that `guide` stands for."""
+        guide = configuration.guide_workers(self.loaders[loader])
+        return list(dict.fromkeys(guide if one == configuration.GUIDE else one for one in workers))
 
     def own_file(self, loader: str) -> str | None:
         """Return the file of the user's own that a loader is, or None."""
@@ -221,8 +243,8 @@ class Plan:
         loaders = [ladder_step["loader"] for ladder_step in self.config["ladder"] if "loader" in ladder_step]
         if others := sorted(set(loaders) - set(self.loaders)):
             raise UserError(
-                f"config: ladder: found {', '.join(others)}, which cannot read {self.dataset}: that is of the kind "
-                f"{self.kind}. Name a data set that these loaders read (dataset=NAME), or take the steps out."
+                f"config: ladder: found {', '.join(others)}, which cannot read {self.dataset} (kind {self.kind}). "
+                "Name a data set that these loaders read (dataset=NAME), or remove the steps."
             )
         reasons = {
             tier: next(filter(None, [self.unfit(tier, "warm"), *(self.unreadable(one, tier) for one in loaders)]), None)
@@ -231,7 +253,7 @@ class Plan:
         fit = [tier for tier, reason in reasons.items() if not reason]
         if not fit:
             raise UserError(
-                f"config: ladder: found no tier that it can be measured on, but only {', '.join(self.tiers)}: "
+                f"config: ladder: found only {', '.join(self.tiers)}, where it cannot be measured: "
                 f"{next(iter(reasons.values()))}. Add a tier without emulate to storage."
             )
 
@@ -241,6 +263,7 @@ class Plan:
         def simplified(loader: str, settings: Mapping[str, Any]) -> dict[str, Any]:
             lists = {key: [value] for key, value in settings.items()}
             lists["device"] = self.devices(lists["device"])[-1:]
+            lists["workers"] = self._numbers(loader, lists["workers"])
             return next(combinations(self.loaders[loader], lists))
 
         steps = ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified)
@@ -268,27 +291,46 @@ class Plan:
             written=f"{self.folder('formats')}/{module.FORMAT}",
             epochs=measure["epochs"],
             seconds=measure["seconds"],
+            if_leads=self._warm_of(loader, tier, scenario, settings),
             limited_share=measure["limited_share"],
+            host_share=self.config["report"]["host_share"],
             emulate=self.tiers[tier].get("emulate"),
             logs=f"results/tensorboard/{self.dataset}/{result}",
             mode="run" if plain else "epochs",
             proof=f"{self.folder('runs')}/{tier}/{loader}/{slug(settings)}/proof.json",
         )
 
+    def _warm_of(self, loader: str, tier: str, scenario: Scenario, settings: Mapping[str, Any]) -> str | None:
+        """Return the id of the warm result that must lead for this cold one to be measured; None: it is in any case."""
+        warm = replace(scenario, cache="warm")
+        if self.config["measure"]["cold"] == "all" or warm == scenario or warm not in self.scenarios(loader, tier):
+            return None
+        return f"{tier}/{loader}/{slug(settings, warm)}"
+
     def settled(self, run: Result) -> bool:
-        """Return whether nothing is left to measure of a result: a session that is shown has it, or it has no proof."""
-        bases, shown = self._measured_so_far
+        """Return whether nothing is left to measure of a result: it has its sessions, no proof, or was not needed."""
+        return self.sessions_left(run) == 0
+
+    def sessions_left(self, run: Result) -> int:
+        """Return how many sessions have to measure a result yet: those without a run of it, if it may be proven.
+
+        A session that ended has measured what it did not need, such as a cold result of what does not lead.
+        """
+        bases, alike = self._measured_so_far
         proof = bases.proof(vars(run))
         if proof and proof["status"] != "ok":
-            return True
-        session = shown.get(run.group)
-        return session is not None and run.id in session.results and bool(session.rounds(run.id))
+            return 0
+        having = [one for one in alike.get(run.group, ()) if run.id in one.results]
+        had = sum(bool(one.rounds(run.id)) or facts.not_leading(vars(run), one) for one in having)
+        return max(0, self.config["measure"]["sessions"] - had)
 
     @cached_property
-    def _measured_so_far(self) -> tuple[facts.Bases, dict[str, facts.Session]]:
-        """What is proven, and the sessions that are shown."""
+    def _measured_so_far(self) -> tuple[facts.Bases, dict[str, list[facts.Session]]]:
+        """What is proven, and of each group the sessions that are shown, with those like them that did not end."""
         rows = {"dataset": self.dataset, "results": [vars(run) for run in self.results]}
-        return facts.Bases(rows, self.project), facts.shown_by_group(rows, self.project)
+        every, shown = facts.sessions(self.project, self.dataset), facts.shown_by_group(rows, self.project)
+        alike = {group: [one for one in every if one.same == found[0].same] for group, found in shown.items()}
+        return facts.Bases(rows, self.project), alike
 
     @cached_property
     def proofs(self) -> dict[str, Result]:
@@ -518,6 +560,7 @@ class Plan:
         return {
             "dataset": self.dataset,
             "given": self.given,
+            "call_options": self.call_options,
             "presets": configuration.presets_for(self.kind, self.dataset, preset),
             "config": {**self.config, "datasets": {self.dataset: self.options}},
             "source": self._source_json(),

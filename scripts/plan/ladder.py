@@ -65,4 +65,4 @@ def _no_difference(changed: list[str], settings: Settings, device: str, loader: 
         has = "has" if len(changed) == 1 else "have"
         return f"batches for the CPU are copied to no device: {' and '.join(changed)} {has} no effect there"
     values = ", ".join(f"{key}: {settings[key]}" for key in changed)
-    return f"{values} makes no difference to {loader} with these settings: it would be the step below once more"
+    return f"{values} makes no difference to {loader} with these settings: the step would repeat the one below"

@@ -39,10 +39,10 @@ def check(value: Any, where: tuple[Any, ...] = ()) -> None:
 def _check_name(name: str, where: tuple[Any, ...]) -> None:
     taken = TAKEN.get(str(where[0]), ())
     if not NAME.fullmatch(name) or PERIODIC.search(name) or name in taken:
-        but = f"; but {', '.join(taken)}, which are folders of feedrate's" if name in taken else ""
+        but = f"; but not {', '.join(taken)}, which are feedrate's folders" if name in taken else ""
         raise UserError(
             f"config: {key_path(where)}: found the name {name!r}, allowed are up to 64 letters, digits and "
-            f"underscores, none of them twenty times in the end{but}. Rename it."
+            f"underscores, without twenty repeats of a part at the end{but}. Rename it."
         )
 
 
@@ -62,5 +62,5 @@ def _check_text(text: str, where: tuple[Any, ...]) -> None:
     if len(path) > LONGEST_PATH or (where[-1:] == ("path",) and max(map(len, path.split(b"/"))) > LONGEST_PART):
         raise UserError(
             f"config: {key_path(where)}: found {shown!r} of {len(path):,} bytes, allowed are {LONGEST_PATH:,}, and "
-            f"{LONGEST_PART} of each part of a path. Choose a shorter one."
+            f"{LONGEST_PART} in each part of a path. Choose a shorter one."
         )

@@ -68,7 +68,6 @@ def check(found: Collection[Outgoing]) -> None:
     for one in found:
         if one.limit_gigabytes is not None and one.gigabytes > one.limit_gigabytes:
             raise UserError(
-                f"config: storage.{one.tier}.max_gigabytes_out: found {one.limit_gigabytes:g} where about "
-                f"{one.gigabytes:,.1f} GB would be read; allowed is as much. Lower measure.minutes, name fewer "
-                "loaders, or raise the limit."
+                f"config: storage.{one.tier}.max_gigabytes_out: found a plan that reads about {one.gigabytes:,.1f} GB; "
+                f"allowed are {one.limit_gigabytes:g}. Lower measure.minutes, name fewer loaders, or raise the limit."
             )

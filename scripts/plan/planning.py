@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from scripts.common import facts
 from scripts.common.compared import machine_folders
 from scripts.common.errors import UserError
 from scripts.common.files import whole_file
-from scripts.common.given import typed
+from scripts.common.given import kept_options, typed
 from scripts.common.plan_file import CALL, read_plan
 from scripts.common.published import published_file, published_names
 from scripts.machine.at_work import note_call, of_other_calls, release_lock_of_dead
@@ -29,21 +29,22 @@ from scripts.plan.leftovers import remove_from_ram
 from scripts.plan.planned import ROWS, Planned
 
 TARGET = re.compile(r"(?:\./)?results/([^/]+)\.json")
-MEASURED_BY = ("minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks", "timeline")
-MEASURED_BY += ("step_limit_ms", "seed")  # keys of `measure` that say how a session goes
+MEASURED_BY = ("minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks")
+MEASURED_BY += ("timeline", "steps", "seed")  # keys of `measure` that say how a session goes
 
 
-def planning(config: Mapping[str, Any], given: Mapping[str, Any], typed: bool) -> "Planning":
+def planning(config: Mapping[str, Any], given: Mapping[str, Any], typed: bool, call: Sequence[str] = ()) -> "Planning":
     """Return the plan: built where this is the call that the user `typed`, read where it is that of a job.
 
-    `given` is what the command line says. Raises UserError for a wrong config. The lock of a call that died is removed.
+    `given` is what the command line says behind `--config`, `call` its words. Raises UserError for a wrong config. The
+    lock of a call that died is removed.
     """
     if typed:
         if others := at_work():  # Snakemake's own words would name only its lock
             print(others, file=sys.stderr)
         else:
             release_lock_of_dead(Path.cwd())
-        return Built(config, given)
+        return Built(config, given, kept_options(call))
     dataset = configuration.requested(config, given)["dataset"]
     return Planning(read_plan(Path("results", "runs", dataset, "plan.json")))
 
@@ -112,13 +113,24 @@ class Planning(Planned):
         """Return whether sessions of all, which have ended, hold the results of a loader as the plan asks for them."""
         shown = facts.shown_by_group(self.content, self.root, {result.id for result in self.of_loader(loader)})
         hashes = facts.Bases(self.content, self.root).hashes(result.id for result in self.of_loader(loader))
-        held = {one for group, session in shown.items() for one in facts.matching(session, hashes)}
-        ended = all(session.name == group and session.state["ended"] for group, session in shown.items())
+        held = {one for sessions in shown.values() for one in facts.matching(sessions[0], hashes)}
+        wanted = self.config["measure"]["sessions"]
+        ended = all(
+            len(sessions) >= wanted and all(one.name == group and one.state["ended"] for one in sessions)
+            for group, sessions in shown.items()
+        )
         return bool(hashes) and held == hashes.keys() and ended
 
     def session_digest(self, name: str) -> str:
-        """Return a hash of what a session measures and how: a change of it makes the session again."""
-        return self.digest(self.of_session(name), MEASURED_BY)
+        """Return a hash of what a session measures and how: a change of it makes the session again.
+
+        More sessions of the same than the config asks for are no change.
+        """
+        hashes = facts.Bases(self.content, self.root).hashes(self.sessions[name])
+        every = facts.sessions(self.root, self.dataset)
+        there = sum(one.name == name and one.results == hashes for one in every)
+        sessions = max(there, self.config["measure"]["sessions"])
+        return f"{self.digest(self.of_session(name), MEASURED_BY)}.{sessions}"
 
     def content_digest(self) -> str:
         """Return a hash of what the plan says, but for words about loaders: a change of it makes the tables again."""
@@ -160,12 +172,12 @@ class Planning(Planned):
 class Built(Planning):
     """The plan of the call that the user types. It is written when the call begins to work, and by no dry run."""
 
-    def __init__(self, config: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-        self.raw, self.overrides, self.asked, self.said = config, given, [], False
+    def __init__(self, config: Mapping[str, Any], given: Mapping[str, Any], call_options: Sequence[str] = ()) -> None:
+        self.raw, self.overrides, self.call_options, self.asked, self.said = config, given, call_options, [], False
         self._build()
 
     def _build(self) -> None:
-        self.plan = Plan(self.raw, self.overrides, asked=self.asked)
+        self.plan = Plan(self.raw, self.overrides, asked=self.asked, call_options=self.call_options)
         for name in ROWS:
             self.__dict__.pop(name, None)
         super().__init__(self.plan.as_json())
@@ -212,7 +224,7 @@ class Built(Planning):
         names, preset = self.plan.left_out, self.config["preset"]
         if not names or preset == "none" or targets:
             return []
-        command = typed(self.plan.given, f"results/{names[0]}.json")
+        command = typed(self.plan.given, f"results/{names[0]}.json", self.call_options)
         return [
             f"preset {preset} leaves out {', '.join(names)} of config.yaml's loaders. To measure one of them as well, "
             f"type: {command} (with 'loaders=[...]' beside it you choose all)."

@@ -2,7 +2,7 @@
 
     feedrate plan --config dataset=demo preset=quick
 
-`--config` takes what Snakemake's takes. With --out the whole plan is written as JSON.
+`--config` and `--configfile` take what Snakemake's take. With --out the whole plan is written as JSON.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import yaml
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
+from scripts.common.given import merged
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import Plan
 from scripts.plan.yaml_file import check_file
@@ -24,21 +25,25 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words = "values above those of the file, such as dataset=demo preset=quick measure='{minutes: 5}'"
     options.add_argument("--config", nargs="+", default=[], type=_value, metavar="KEY=VALUE", help=words)
-    words = "the config (default: config.yaml)"
-    options.add_argument("--configfile", type=Path, default=Path("config.yaml"), metavar="FILE", help=words)
+    words = "files whose values stand above those of config.yaml"
+    options.add_argument("--configfile", nargs="+", type=Path, default=[], metavar="FILE", help=words)
     options.add_argument("--out", type=Path, help="JSON file to write")
     return options
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Print the plan, or write it."""
-    if not arguments.configfile.is_file():
-        raise UserError(
-            f"--configfile: found no file {arguments.configfile}, allowed is a config like config.yaml of the project. "
-            "Type the command in the project's folder, or name the file."
-        )
-    check_file(arguments.configfile)
-    plan = Plan(yaml.safe_load(arguments.configfile.read_text(encoding="utf-8-sig")), dict(arguments.config))
+    own = Path("config.yaml")
+    raw: dict[str, Any] = {}
+    for file in (*([own] if own.is_file() or not arguments.configfile else []), *arguments.configfile):
+        if not file.is_file():
+            raise UserError(
+                f"--configfile: found no file {file}, allowed is a config like config.yaml of the project. Type the "
+                "command in the project's folder, or name the file."
+            )
+        check_file(file)
+        raw = merged(raw, yaml.safe_load(file.read_text(encoding="utf-8-sig")) or {})
+    plan = Plan(raw, dict(arguments.config))
     if arguments.out:
         write_json(arguments.out, plan.as_json())
     print("\n".join(_lines(plan)))

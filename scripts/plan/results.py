@@ -14,6 +14,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.plan_file import read_plan
 from scripts.common.vocabulary import COLD, TASKS
 
+COLD_LEADERS, COLD_RUNS = 4, 3  # at most: loaders measured from a cold cache since they lead, and runs of each
 SHOWN = 5  # ids that an error names
 
 
@@ -57,11 +58,14 @@ class Result(Measurement):
     format_version: int = 1
     task: str = _option("read", "what is done with the batches", choices=tuple(TASKS))
     cache: str = _option("warm", "state of the page cache when an epoch begins", choices=("warm", *COLD))
-    step_ms: float = _option(0.0, "wait so long after each batch, as for a training step", type=float)
+    step_ms: float = _option(0.0, "ms of an emulated training step after each batch", type=float)
     epochs: str | int = _option("auto", "timed epochs; auto: as many as the run needs to be long enough")
-    bottlenecks: bool = _option(False, "afterwards look for what holds the loader back", action="store_true")
-    timeline: bool = _option(False, "afterwards note what each process does with its batches", action="store_true")
-    step_limit_ms: float = _option(0.0, "look for the minimum step that is sustained, up to here; 0: no", type=float)
+    bottlenecks: bool = _option(False, "afterwards find the bottleneck", action="store_true")
+    timeline: bool = _option(False, "afterwards record what each process does with its batches", action="store_true")
+    batch_ms: float = _option(0.0, "try steps with a loader that takes so long for a batch; 0: no", type=float)
+    asked_step_ms: float = _option(0.0, "try this step too, that of your own training; 0: none", type=float)
+    host_share: float = _option(0.3, "of a step, for which it holds the interpreter", type=float)
+    if_leads: str | None = None  # it is measured only where the result of this id leads: the same from a warm cache
     limited_share: float = _option(0.5, "with --cache limited: what the cache may hold, of the data", type=float)
     emulate: str | Mapping[str, Any] | None = _option(
         None, 'JSON: {"read_mbps": 160, "read_iops": 120}, or "hdd_7200"', type=json.loads
@@ -69,15 +73,14 @@ class Result(Measurement):
     logs: str | None = _option(None, "TensorBoard's folder, of the tasks that train")
     mode: str = _option(
         "epochs",
-        "epochs: proof and whole epochs; proof: only that every item is right; run: a window of a proven result; "
-        "trials: what --bottlenecks, --timeline and --step-limit-ms ask for, of a proven result",
+        "epochs: proof and whole epochs; proof: only the proof; run: a window of a proven result; trials: of one, "
+        "what --bottlenecks, --timeline and --batch-ms name",
         choices=("epochs", "proof", "run", "trials"),
     )
     proof: str | None = _option(None, "record of the proof that a run relies on")
     written: str = ""  # folder of the format before it was placed, to say which file has changed since
     nodes: Mapping[str, Any] | None = None  # that ranks are spread over (measure/nodes.py)
     attempt: int = 0  # of a run that was disturbed and made again
-    asked_step_ms: float = 0.0  # of the user's own training step, which trials answer first
     start_seconds: float | None = None  # what an epoch start took in earlier runs
     start_within: float = 0.0  # seconds for which a run's window goes on for an epoch start
 

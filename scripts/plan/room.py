@@ -80,6 +80,6 @@ def check(plan: Plan, loaders: Collection[str] = ()) -> None:
     if short:
         raise UserError(
             f"found too little room for {items:,} items: {'; '.join(room.words() for room in short)}. Free some space, "
-            "use fewer items or loaders, leave a tier out (storage='{NAME: null}' behind --config), or set a path on a "
-            "larger file system; measure.ram_copies: one holds one copy in RAM at a time."
+            "use fewer items or loaders, or set a path on a larger file system. To leave a tier out, type "
+            "storage='{NAME: null}' behind --config; to hold one copy in RAM at a time, measure='{ram_copies: one}'."
         )

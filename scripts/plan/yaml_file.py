@@ -30,12 +30,12 @@ def check_file(path: Path) -> None:
         mark = error.problem_mark or error.context_mark
         raise _no_yaml(path, _line(mark), ", ".join(filter(None, [error.context, error.problem]))) from None
     except RecursionError:
-        raise UserError(f"{path}: found too many brackets in one another. Write fewer.") from None
+        raise UserError(f"{path}: found brackets that are nested too deep. Nest fewer.") from None
 
 
 def _no_yaml(path: Path, line: int, found: str) -> UserError:
     return UserError(
-        f"{path}, line {line}: found {found}; allowed is YAML, indented by blanks and not by tabs. Mend the line."
+        f"{path}, line {line}: found {found}; allowed is YAML, indented by blanks, not tabs. Correct the line."
     )
 
 

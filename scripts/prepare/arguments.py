@@ -24,7 +24,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", type=Path, help="plan.json, which has more options: how clips are fetched, not which")
     parser.add_argument("--call", default=f"process {os.getpid()}", help="name of the call that this is a job of")
     _add_options(parser, "--kind-options", "of data that is no audio: its options as a JSON object", default="{}")
-    parser.add_argument("--clip-seconds", type=float, default=10.0, help="fixed clip length of the experiment")
+    parser.add_argument("--clip-seconds", type=float, default=10.0, help="fixed length of an item")
     parser.add_argument("--shards", type=int, default=1, help="number of shards")
     parser.add_argument("--store", type=Path, required=True, help="folder that keeps audio the source brings")
 
@@ -100,7 +100,7 @@ def _json_object(argument: str, text: str) -> dict[str, Any]:
     try:
         given = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UserError(f"{argument}: found no JSON in {text!r} ({error}). Try: {argument} '{{}}'") from None
+        raise UserError(f"{argument}: found {text!r}, which is not JSON ({error}). Try: {argument} '{{}}'") from None
     if not isinstance(given, dict):
         raise UserError(f"{argument}: found {text!r}; allowed is a JSON object. Try: {argument} '{{}}'")
     return given

@@ -251,12 +251,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder to write: the items, items.csv, rejected.csv")
     arguments = parser.parse_args()
     if not arguments.ledger.is_file():
-        raise UserError(f"--ledger: found {str(arguments.ledger)!r}, which is no file. First run fetch_clips.py.")
+        raise UserError(f"--ledger: found {str(arguments.ledger)!r}, which is not a file. First run fetch_clips.py.")
     if arguments.jobs < 1:
         raise UserError(f"--jobs: found {arguments.jobs}; allowed is 1 or more. Try: --jobs 1")
     kind = load_kind(arguments)
     items, rejections = build(arguments.ledger, kind, arguments.jobs, arguments.store, arguments.out)
-    print(f"{items} items, {rejections} rejected")
+    if rejections:  # how many items there are, index_corpus says
+        print(f"{items} items, {rejections} rejected")
 
 
 if __name__ == "__main__":

@@ -34,13 +34,14 @@ def check(statuses: Counter[str], stops: Counter[str], min_clips: str) -> None:
     if stops and not enough:
         reason, _ = stops.most_common(1)[0]
         raise UserError(
-            f"the download was stopped with {fetched:,} of {asked:,} clips there and {stops.total():,} not asked for. "
+            f"the download stopped with {fetched:,} of {asked:,} clips fetched and {stops.total():,} not tried. "
             f"{reason} To use what is there, set min_clips to at most {fetched} in config.yaml."
         )
     if min_clips != "all" and not enough:
         raise UserError(
-            f"min_clips: found {min_clips}, and of {asked:,} clips {fetched:,} could be fetched. Set it to at most "
-            f"{fetched} in config.yaml, or ask again for those that failed: snakemake --forcerun fetch_clips"
+            f"min_clips: found {min_clips}, allowed are the {fetched:,} of {asked:,} clips that came. Set it to at "
+            f"most {fetched} in config.yaml. To try those that failed again, type the same command with --forcerun "
+            "fetch_clips at its end."
         )
 
 
@@ -50,10 +51,9 @@ def check_any(statuses: Counter[str], kinds: Counter[str]) -> None:
         return
     reasons = "; ".join(f"{kind} ({number})" for kind, number in kinds.most_common(3))
     raise UserError(
-        f"none of {statuses.total():,} clips could be fetched: {reasons}. Needed is at least one. Look into the "
-        "ledgers; correct what they name (files and labels of a folder), or the data set's entry in config.yaml (its "
-        "address first, where it has one), and only then type: snakemake --forcerun fetch_clips; a download asks again "
-        "for what is gone where ask_again names the kind."
+        f"none of {statuses.total():,} clips could be fetched: {reasons}. Needed is at least one. Correct "
+        "what the ledgers name, or the data set's entry in config.yaml (its address first). Then type the same command "
+        "with --forcerun fetch_clips at its end. A download tries what is gone again where ask_again names its kind."
     )
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--ledgers", type=Path, required=True, help="folder with ledger-0000.csv, ledger-0001.csv, ...")
     parser.add_argument("--shards", type=int, required=True, help="number of ledgers")
-    parser.add_argument("--min-clips", default="all", help="so many fetched are enough; all: none may be left unasked")
+    parser.add_argument("--min-clips", default="all", help="so many fetched are enough; all: every one must be tried")
     parser.add_argument("--out", type=Path, required=True, help="JSON to write: counts by status, and reasons")
     arguments = parser.parse_args()
     statuses, kinds, stops = count([arguments.ledgers / f"ledger-{n:04d}.csv" for n in range(arguments.shards)])
@@ -72,7 +72,8 @@ def main() -> None:
     write_json(arguments.out, {**counts, "reasons": dict(kinds.most_common(COMMONEST))})
     print(", ".join(f"{number:,} {name}" for name, number in counts.items() if number))
     if statuses["failed"]:
-        print(f"To ask again for the {statuses['failed']:,} that failed: snakemake --forcerun fetch_clips")
+        failed = f"the {statuses['failed']:,} that failed"
+        print(f"To try {failed} again, type the same command with --forcerun fetch_clips at its end.")
 
 
 if __name__ == "__main__":

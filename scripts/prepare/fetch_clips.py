@@ -36,7 +36,10 @@ def main() -> None:
     write_ledger(arguments.ledger, sorted(rows, key=lambda row: row.id))
     if counts["stopped"]:
         note_early_end(request)
-    print(", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status] or status in STATUSES[:3]))
+    if set(counts) != {STATUSES[0]}:  # that all of it is there, count_clips says
+        print(
+            ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status] or status in STATUSES[:3])
+        )
 
 
 def note_early_end(request: SourceRequest) -> None:

@@ -104,8 +104,7 @@ def check_train(splits: list[str], rejections: Rejections, validation: float) ->
     hint = (
         f"lower the validation fraction ({validation:g})"
         if splits
-        else "put vanished files back into a folder of yours, then: snakemake --forcerun fetch_clips, which also "
-        "downloads others again"
+        else "put vanished files back and type the same command with --forcerun fetch_clips at its end"
     )
     raise UserError(
         f"found no item for the split train: {len(splits)} in validation, {left_out} rejected. Most common reasons: "

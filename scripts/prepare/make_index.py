@@ -78,7 +78,7 @@ def _in_bucket(args: argparse.Namespace) -> Iterator[str]:
 def _below(folder: Path) -> Iterator[str]:
     """Yield the paths below a folder, relative to it, folder by folder; hidden ones and those no text can name not."""
     if not folder.is_dir():
-        raise UserError(f"--folder: found {str(folder)!r}, which is no folder. Type the path of one that exists.")
+        raise UserError(f"--folder: found {str(folder)!r}, which is not a folder. Type the path of one that exists.")
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):

@@ -29,7 +29,7 @@ def main() -> None:
     if not args.source.is_dir():
         raise UserError(
             f"--source {args.source}: found no folder; allowed is one that write_format has written. "
-            "Type snakemake results/formats/DATASET/FORMAT.json to write one."
+            "Type snakemake results/formats/DATASET/FORMAT.json --config dataset=DATASET to write one."
         )
     with checked_tier(args) as kind:
         start = time.perf_counter()

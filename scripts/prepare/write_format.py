@@ -37,7 +37,7 @@ def open_corpus(path: Path) -> Corpus:
     if not (path / "corpus.json").is_file():
         raise UserError(
             f"--corpus {path}: found no corpus.json; allowed is a folder that index_corpus has written. "
-            "Type `snakemake --cores 1 FOLDER/corpus.json` with that folder to make it."
+            "Type `snakemake results/corpus/DATASET/corpus.json --config dataset=DATASET` to make it."
         )
     return Corpus(path)
 
@@ -56,7 +56,7 @@ def not_installed(name: str, module: ModuleType) -> str | None:
                 return f"not installed: {library} ({error})"
             raise UserError(
                 f"format {name!r} needs {library}, which cannot be imported ({error}). "
-                "Use the project's environments: snakemake --use-conda."
+                "Use the project's environments: type the same command with --use-conda at its end."
             ) from error
     return None
 
@@ -151,7 +151,7 @@ def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
     told = f"format {name!r} does not give back the corpus: "
     advice = (
         f"Allowed is what gives {corpus.sample.stored} back as {corpus.sample.dtype} {corpus.sample.shape}, without "
-        f"loss (docs/extending.md). Mend write or read in scripts/formats/{name}.py."
+        f"loss (docs/extending.md). Correct write or read in scripts/formats/{name}.py."
     )
     if len(found) != min(READ_BACK, corpus.counts[split]):
         raise UserError(f"{told}{len(found)} of the first {READ_BACK} items of {split} can be read. {advice}")
@@ -167,7 +167,7 @@ def check_read_back(name: str, corpus: Corpus, split: str, out: Path) -> None:
         if differing:
             raise UserError(f"{told}item {item.index} differs at {differing:,} of {values.size:,} values. {advice}")
     if found:
-        raise UserError(f"{told}item {min(found)} is none of {split}. {advice}")
+        raise UserError(f"{told}item {min(found)} is not in {split}. {advice}")
 
 
 def main() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 from scripts.common.statistics import Comparison
 from scripts.common.text import duration_text
 from scripts.common.vocabulary import OBJECTS, SPLIT
-from scripts.report.model import model_of, unit_of
-from scripts.report.verdict_texts import asked, in_memory, key, place, times_text
-from scripts.report.verdicts import compared, main_panel
+from scripts.decide.capacity import able_of, yours_of
+from scripts.decide.panel import asked, compared, in_memory, key, main_panel, natural_bytes
+from scripts.report.texts import place, times_text
 from scripts.tables.columns import number_text
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of the data, that a cache on a local disk holds
@@ -79,13 +79,14 @@ def _share_of_speed(tables: Tables, row: Row) -> float:
 
     Else its storage limits it; 0: it keeps all in memory, or what its storage gives is not known.
     """
-    size, items = _size(tables, row)
-    model = model_of(tables, row["batch_size"])
-    if not model.gigabytes or not model.ram_gigabytes or not size or size <= 1e9 * model.ram_gigabytes:
+    size, _ = _size(tables, row)
+    yours = yours_of(tables, row["batch_size"])
+    if not yours.gigabytes or not yours.ram_gigabytes or not size or size <= 1e9 * yours.ram_gigabytes:
         return 1.0
-    if row["declared"]["preloads"] or not model.storage_mbps:
+    storage_ms = able_of(tables, row).storage_ms(yours)
+    if row["declared"]["preloads"] or not storage_ms:
         return 0.0
-    return min(1.0, 1e6 * model.storage_mbps * items / size / _speed(row))
+    return min(1.0, 1000 / storage_ms / _speed(row))
 
 
 def _times(found: Comparison, share: float) -> Comparison:
@@ -101,7 +102,7 @@ def _speed(row: Row) -> float:
 def _size(tables: Tables, row: Row) -> tuple[float | None, float]:
     """Return the bytes of the data in the format of a result, None where they are not known, and its items."""
     corpus, wanted = tables["dataset"]["corpus"], asked(tables, "gigabytes")
-    items = 1e9 * wanted / unit_of(corpus).stored_bytes if wanted else corpus["items"][SPLIT]
+    items = 1e9 * wanted / natural_bytes(corpus) if wanted else corpus["items"][SPLIT]
     written = next((one for one in tables["formats"] if one["format"] == row["format"] and one["bytes"]), None)
     if not written:
         return None, items

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from scripts.common.counting import Name
 from scripts.common.errors import UserError
+from scripts.common.groups import grouped
 from scripts.common.text import number_text
 from scripts.decide.intervals import critical
+from scripts.decide.panel import key
 from scripts.report.groups import machine_text
 from scripts.report.others import check_items, check_protocol, data_text, same_runs
-from scripts.report.verdict_texts import key
 from scripts.tables.columns import settings_text
-from scripts.tables.groups import grouped
 
 ERROR = 0.05  # the chance of any false difference in a comparison
 FEWEST = 3  # runs of each session, below which nothing is concluded

@@ -9,24 +9,25 @@ from math import ceil
 from typing import Any
 
 from scripts.common import given
-from scripts.common.given import config_words
 from scripts.common.vocabulary import TRAINING
 
 Tables = Mapping[str, Any]
 
 
-def of_session(tables: Tables) -> list[str]:
-    """Return all that the session's call said behind `--config`, and its data set and preset, a word a key."""
-    dataset, preset = tables["dataset"]["dataset"], tables["dataset"]["config"].get("preset", "none")
-    named = {"dataset": dataset, **({} if preset == "none" else {"preset": preset})}
-    return config_words({**named, **tables["dataset"].get("given", {})})
+def command(tables: Tables, more: str = "", preset: Mapping[str, Any] | None = None) -> str:
+    """Return the call of Snakemake that measures the session again, with what `more` changes, as words of a shell.
 
-
-def typed(parts: list[str], more: str = "") -> str:
-    """Return the call of Snakemake with these parts of its `--config`, and with what is quoted already in place of
-    theirs.
+    `preset`: what a preset says that `more` names: it stands in place of what the call said of the same.
     """
-    return given.typed(given.merged(given.read_words(parts), given.read_words(shlex.split(more))))
+    said = tables["dataset"]
+    named, own = {"dataset": said["dataset"]}, said["config"].get("preset", "none")
+    if own != "none":
+        named["preset"] = own
+    repeated = given.without(said.get("given", {}), {**(preset or {}), "dataset": "", "preset": ""})
+    changes = given.read_words(shlex.split(more))
+    if "loaders" in (preset or {}) and said["config"].get("measure", {}).get("only"):
+        changes["measure"] = {"only": []}  # which chose among other loaders
+    return given.typed(given.merged({**named, **repeated}, changes), options=said.get("call_options", ()))
 
 
 def lengthened(tables: Tables, row: Mapping[str, Any], factor: float) -> tuple[str, str]:
@@ -38,4 +39,4 @@ def lengthened(tables: Tables, row: Mapping[str, Any], factor: float) -> tuple[s
     key = "train_repeats" if row["task"] in TRAINING else "minutes" if timed else "repeats"
     least, noun = (1, "minutes") if key == "minutes" else (2, "repeats")
     count = max(least, ceil(factor * (measure.get(key) or 1)))
-    return f"{count} {noun}", typed(of_session(tables), f"measure='{{{key}: {count}}}'")
+    return f"{count} {noun}", command(tables, f"measure='{{{key}: {count}}}'")

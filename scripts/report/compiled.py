@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from scripts.common.text import percent_text
-from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.vocabulary import RESULT_SETTINGS
-from scripts.decide.rounds import FINAL_ERROR, Table
-from scripts.report.verdict_texts import key, place
-from scripts.report.verdicts import speeds_of
+from scripts.decide.panel import key, speeds_of
+from scripts.decide.rounds import FINAL_ERROR
+from scripts.decide.sessions import table_of
+from scripts.decide.utilisation import TARGET_AU_PERCENT
+from scripts.report.texts import place
 from scripts.tables.columns import number_text
 
 PLAIN, COMPILED = "train", "train_compiled"
@@ -35,7 +36,7 @@ def compiled(tables: Tables) -> list[dict[str, Any]]:
 
 
 def _row(tables: Tables, plain: Row, faster: Row) -> dict[str, Any]:
-    ratio = Table(speeds_of(tables, [faster, plain]), FINAL_ERROR).compare(key(faster), key(plain))
+    ratio = table_of(speeds_of(tables, [faster, plain]), FINAL_ERROR).compare(key(faster), key(plain))
     both = {"plain": plain, "compiled": faster, "plain_ms": _step_ms(plain), "compiled_ms": _step_ms(faster)}
     return both | {"ratio": ratio, "text": _text(both)}
 

@@ -6,23 +6,29 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from scripts.report.loader_lines import loader_lines
 
 
-def closing_words(dataset: str, loaders: Iterable[str]) -> list[str]:
+def closing_words(dataset: str, loaders: Collection[str]) -> list[str]:
     """Return what a call that went well says: the speeds of loaders asked for by name, and where to read on."""
     lines = []
     for loader in loaders:
         found = Path("results", f"{loader}.json")
         lines += loader_lines(json.loads(found.read_text(encoding="utf-8"))) if found.is_file() else []
     tables = Path("results", "tables", dataset)
-    if (tables / "ranking.csv").is_file():
+    if loaders and (tables / "ranking.csv").is_file():
         lines.append(f"The ranking: feedrate ranking --tables {shlex.quote(str(tables))}")
     return lines
+
+
+def show_answer(dataset: str) -> None:
+    """Print the ranking, and what to use."""
+    words = ["--tables", f"results/tables/{dataset}", "--reports", "report/index.html"]
+    subprocess.run([sys.executable, "-m", "scripts.report.print_ranking", *words])
 
 
 def last_words(logs: Sequence[str]) -> list[str]:

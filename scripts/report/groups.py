@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from scripts.common.groups import grouped
+from scripts.common.scenarios import scenarios
 from scripts.common.vocabulary import PARTS
-from scripts.report.verdict_texts import key, place
-from scripts.tables.columns import bytes_text, number_text, scenarios
-from scripts.tables.groups import grouped
+from scripts.decide.panel import key
+from scripts.report.texts import place
+from scripts.tables.columns import bytes_text, number_text
 
 _CACHES = (("L2", "l2_cache_bytes"), ("L3", "l3_cache_bytes"))
 _STORAGE = ("filesystem", "kind", "device", "model", "scheduler")  # columns of tiers.csv
@@ -45,12 +47,8 @@ def holding(best: Rows, parts: Rows) -> list[dict[str, Any]]:
 
 
 def step_text(row: Mapping[str, Any]) -> str:
-    """Return a result's minimum step: blank where none was looked for, ``> 200 ms`` beyond the limit."""
-    if row["step_limit_ms"] is None:
-        return ""
-    if row["minimum_step_ms"] is None:
-        return f"> {row['step_limit_ms']:g} ms"
-    return f"{number_text(row['minimum_step_ms'], 2)} ms"
+    """Return a result's minimum step: blank where it was not tried."""
+    return "" if row["minimum_step_ms"] is None else f"{number_text(row['minimum_step_ms'], 2)} ms"
 
 
 def grouped_skips(skipped: Rows) -> list[dict[str, Any]]:

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from scripts.common.groups import first_of
+from scripts.common.scenarios import scenarios
+from scripts.decide.panel import asked
 from scripts.report.config import code_text
 from scripts.report.groups import machine_text
 from scripts.report.others import data_text
-from scripts.report.verdict_texts import asked, interval_text, place, rank_text
-from scripts.tables.columns import number_text, scenarios
-from scripts.tables.groups import first_of
+from scripts.report.texts import interval_text, place, rank_text
+from scripts.tables.columns import number_text
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Any]

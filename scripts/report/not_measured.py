@@ -1,6 +1,7 @@
 """What the report has no answer to, as questions, each with what would answer it."""
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import ModuleType
@@ -9,8 +10,9 @@ from typing import Any
 import yaml
 
 from scripts.common.files import PROJECT
+from scripts.common.given import config_words
 from scripts.common.text import duration_text
-from scripts.report.commands import of_session, typed
+from scripts.report.commands import command
 
 PRESETS = PROJECT / "workflow" / "presets"
 
@@ -31,7 +33,6 @@ _COMMANDS = {  # of the others what a call of snakemake needs, after --config, t
     "scaling": "sweep='{workers: auto}'",
     "batch_size": "sweep='{batch_size: [16, 32, 64]}'",
     "device_prefetch": "sweep='{device_prefetch: [0, 2]}'",
-    "keep": "loaders='[{name: resident, keep: [host, device]}]'",
 }
 
 _SWEPT = {  # the key of `sweep` that each asks for
@@ -121,32 +122,45 @@ def _takes(tables: Tables, name: str) -> str:
 
 def _command(tables: Tables, name: str) -> str:
     """Return what to type, with the data set and, where the command has none of its own, the preset of the session."""
-    parts = of_session(tables)
     if preset := _PRESETS.get(name):
         suits = tables["dataset"].get("presets")
-        return typed(parts, f"preset={preset}") if suits is None or preset in suits else ""
+        return command(tables, f"preset={preset}", _preset(preset)) if suits is None or preset in suits else ""
+    if name == "keep":
+        entries = [one | {"keep": ["host", "device"]} if one["name"] == "resident" else one for one in _entries(tables)]
+        return command(tables, _loaders(entries))
     if name not in _COMMANDS:
         return ""
-    command = _COMMANDS[name]
+    change = _COMMANDS[name]
     if name in _SWEPT:
-        parts += _freed(tables, _SWEPT[name])
+        change = f"{_freed(tables, _SWEPT[name])} {change}"
         if "read" not in tables["dataset"]["config"].get("sweep", {}).get("task", ["read"]):
-            command = command.replace("{", "{task: [read], ", 1)
-    return typed(parts, command)
+            change = change.replace("sweep='{", "sweep='{task: [read], ", 1)
+    return command(tables, change)
 
 
 def _preset(name: str) -> dict[str, Any]:
     return yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
-def _freed(tables: Tables, key: str) -> list[str]:
-    """Return the loaders to name where each of the session's has values of its own for a key of `sweep`: their names
-    alone are swept over what `sweep` says.
+def _freed(tables: Tables, key: str) -> str:
+    """Return the loaders to name where each of the session's has values of its own for a key of `sweep`: all of them,
+    without those values, are swept over what `sweep` says. A file of the user's own keeps its own.
     """
     able = {row["loader"] for row in tables["ranking"] if row.get(key, 0) is not None}
-    entries = [
-        {"name": entry} if isinstance(entry, str) else entry for entry in tables["dataset"]["config"].get("loaders", ())
-    ]
-    entries = [entry for entry in entries if entry["name"] in able and "file" not in entry]
-    pinned = entries and all(key in entry for entry in entries)
-    return [f"loaders=[{', '.join(entry['name'] for entry in entries)}]"] if pinned else []
+    entries = _entries(tables)
+    swept = [entry for entry in entries if entry["name"] in able and "file" not in entry]
+    if not swept or not all(key in entry for entry in swept):
+        return ""
+    return _loaders([{k: v for k, v in entry.items() if entry not in swept or k != key} for entry in entries])
+
+
+def _entries(tables: Tables) -> list[dict[str, Any]]:
+    """Return the entries of `loaders` of the session."""
+    entries = tables["dataset"]["config"].get("loaders", ())
+    return [{"name": entry} if isinstance(entry, str) else dict(entry) for entry in entries]
+
+
+def _loaders(entries: Iterable[Mapping[str, Any]]) -> str:
+    """Return the word of a shell that names these entries of `loaders`."""
+    named = [entry["name"] if set(entry) == {"name"} else dict(entry) for entry in entries]
+    return shlex.quote(*config_words({"loaders": named}))

@@ -8,8 +8,8 @@ from scripts.common.compared import check_folders, machine_folders
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.vocabulary import SPLIT
+from scripts.decide.panel import asked
 from scripts.report.shown import shown_tables
-from scripts.report.verdict_texts import asked
 
 Tables = Mapping[str, Any]
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from scripts.common.published import Published, PublishedRow, published_names, read_published
 from scripts.common.vocabulary import TASKS, ranks_of
-from scripts.decide.rounds import FINAL_ERROR, Table
+from scripts.decide.panel import asked, key, speeds_of
+from scripts.decide.rounds import FINAL_ERROR
+from scripts.decide.sessions import table_of
 from scripts.report.shown import tier_text
-from scripts.report.verdict_texts import asked, key, kind_of
-from scripts.report.verdicts import speeds_of
+from scripts.report.texts import kind_of
 from scripts.tables.columns import number_text
 
 MOST_NAMED = 3  # pairs of another order
@@ -103,7 +104,7 @@ def _panel(tables: Tables, place: str, pairs: Sequence[Pair]) -> dict[str, Any]:
 
 def _order_text(tables: Tables, ordered: Sequence[Pair]) -> str:
     """Return how many pairs have the published order here, and which significantly have the other."""
-    table = Table(speeds_of(tables, [row for _, row in ordered]), FINAL_ERROR)
+    table = table_of(speeds_of(tables, [row for _, row in ordered]), FINAL_ERROR)
     same, other, pairs = 0, [], 0
     for (faster, row), (slower, beside) in combinations(ordered, 2):
         if faster.speed == slower.speed or key(row) == key(beside):

@@ -21,16 +21,16 @@ from markupsafe import Markup
 
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import PROJECT, whole_file
+from scripts.common.groups import grouped
 from scripts.common.text import duration_text, percent_text
-from scripts.common.utilisation import TARGET_AU_PERCENT
 from scripts.common.versions import commit
 from scripts.common.vocabulary import BOTTLENECKS, BOUNDS, PARTS, SPLIT
+from scripts.decide.panel import key
+from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.report import charts
 from scripts.report.away import away
 from scripts.report.changes import changes, machines
-from scripts.report.charts._common import key
 from scripts.report.compiled import compiled
-from scripts.report.confidence import confidence
 from scripts.report.config import code_text, config_text
 from scripts.report.downloads import companion, csv_address, downloads
 from scripts.report.groups import (
@@ -51,23 +51,25 @@ from scripts.report.names import anonymous
 from scripts.report.not_measured import minutes_text, not_measured
 from scripts.report.others import with_others
 from scripts.report.published import published
+from scripts.report.sentences import (
+    LACKING,
+    TITLES,
+    answer_of,
+    caution_text,
+    gain,
+    headline,
+    how_sure,
+    longer,
+    lost_texts,
+    rows_by_id,
+    value_text,
+)
 from scripts.report.shown import shown_tables
 from scripts.report.snippets import companions, placed_program
-from scripts.report.verdict_texts import (
-    au_text,
-    bound_text,
-    choice_text,
-    kind_of,
-    most_text,
-    rank_text,
-    runs_text,
-    unusual_settings,
-)
-from scripts.report.verdicts import verdicts
+from scripts.report.texts import au_text, bound_text, kind_of, rank_text, runs_text, unusual_settings
 from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import OF_DECODERS, OF_RANKS, TABLES, bytes_text, number_text, settings_text
-from scripts.tables.groups import grouped
 
 TEMPLATE = PROJECT / "report" / "template"
 STYLES = ("style.css", "tables.css", "figures.css", "hero.css", "print.css")
@@ -127,8 +129,6 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
         "rank": rank_text,
         "runs": runs_text,
         "speed_and_rank": speed_and_rank,
-        "choice": choice_heading,
-        "most": most_text,
         "percent": percent_text,
         "step": step_text,
         "epochs": epochs_text,
@@ -175,13 +175,24 @@ def shown(chart: ModuleType, tables: Mapping[str, Any]) -> dict[str, Any]:
 def context(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the template's variables: the tables, and what they say when put together."""
     best, ranking, bounds = tables["best"], tables["ranking"], grouped(tables["bounds"], "bound")
-    goals = [with_program(goal, tables) for goal in verdicts(tables)]
+    answer, rows = answer_of(tables), rows_by_id(tables)
+    goals = [shown_goal(tables, one, goal) for one in tables["verdict"]["answers"] for goal in one["goals"]]
+    row = rows.get(answer["choice"])
     return {
         **{name: tables[name] for name in (*_SHOWN, "dataset", "host")},
         "ranking": compared_once(ranking, best),
         "columns": {name: {one.name: one for one in table.columns} for name, table in TABLES.items()},
         "takes_columns": (*TAKES, *_more_columns(ranking)),
         "goals": goals,
+        "answer": answer,
+        "row": row,
+        "row_program": {"row": row, "program": row and placed_program(row, tables["tiers"])},
+        "headline": headline(tables, answer),
+        "how_sure": how_sure(answer),
+        "longer": longer(tables, answer),
+        "gain": gain(tables, answer),
+        "lost": lost_texts(answer),
+        "cautions": [caution_text(caution) for caution in answer["cautions"]],
         "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
         "now": tables["dataset"]["report"].get("now"),
         "holding": holding(best, tables["parts"]),
@@ -189,9 +200,8 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "least_percent": LEAST_PERCENT,
         "target_au_percent": TARGET_AU_PERCENT,
         "quantiles": quantiles(tables["latencies"]),
-        "hero": hero(tables, goals[0]["device"], goals[0]["row"]),
-        "confidence": confidence(tables, goals[0]),
-        "reasons": reasons(tables, goals[0]),
+        "hero": hero(tables, answer),
+        "reasons": reasons(tables, answer),
         "changes": _changes(tables),
         "beside": compared(tables),
         "away": away(tables),
@@ -239,15 +249,19 @@ def _more_columns(ranking: Iterable[Mapping[str, Any]]) -> list[str]:
     return found + (list(OF_DECODERS) if any(row["differs_by"] is not None for row in ranking) else [])
 
 
-def with_program(goal: Mapping[str, Any], tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a verdict with the `program` to paste; empty without a result."""
-    return {**goal, "program": placed_program(goal["row"], tables["tiers"]) if goal["row"] else ""}
-
-
-def choice_heading(verdict: Mapping[str, Any]) -> str:
-    """Return a verdict by speed as a heading, which begins with a capital letter unless that is a loader's name."""
-    text = choice_text(verdict)
-    return text if verdict["form"] == "equal" else text[:1].upper() + text[1:]
+def shown_goal(tables: Mapping[str, Any], answer: Mapping[str, Any], goal: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a goal with its title, rows, words, and the `program` to paste; that is empty without a result."""
+    rows = rows_by_id(tables)
+    row, several = rows.get(goal["id"]), len(tables["verdict"]["answers"]) > 1
+    return {
+        **goal,
+        "title": TITLES[goal["goal"]] + (f" ({answer['device'].upper()})" if several else ""),
+        "row": row,
+        "tied": [rows[one] for one in goal["ties"]],
+        "value_text": value_text(goal) if row else "",
+        "lacking_text": "" if row else LACKING[goal["lacking"]],
+        "program": placed_program(row, tables["tiers"]) if row else "",
+    }
 
 
 def _changes(tables: Mapping[str, Any]) -> dict[str, Any] | None:

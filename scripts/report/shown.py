@@ -1,9 +1,12 @@
 """The tables as reports show them."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from scripts.tables.columns import COLUMNS, read_tables
+
+Row = Mapping[str, Any]
 
 
 def shown_tables(folder: Path) -> dict[str, Any]:
@@ -20,3 +23,15 @@ def shown_tables(folder: Path) -> dict[str, Any]:
 def tier_text(tier: str, emulated: bool) -> str:
     """Return what a report calls a tier."""
     return f"{tier} (emulated)" if emulated else tier
+
+
+def of_each_loader(rows: Iterable[Row], answer: Row) -> list[Row]:
+    """Return one result of each loader, the fastest first: what the verdict names, else its fastest.
+
+    What has no speed stands last; what could not run on this machine is left out.
+    """
+    found: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: (row["id"] != answer["choice"], -(row["items_per_second"] or 0.0))):
+        if row["status"] != "skipped":
+            found.setdefault(row["loader"], row)
+    return sorted(found.values(), key=lambda row: -(row["items_per_second"] or 0.0))

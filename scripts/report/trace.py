@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scripts.tables.groups import grouped
+from scripts.common.groups import grouped
 
 MAIN = "main"
 

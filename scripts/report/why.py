@@ -1,4 +1,4 @@
-"""Why the recommended result, and what one has now, are as fast as they are, and what was measured to be faster."""
+"""Why the choice, and the current loader, are as fast as they are, and what was measured to be faster."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -6,32 +6,46 @@ from typing import Any
 from scripts.common.statistics import Comparison
 from scripts.common.text import percent_text
 from scripts.common.vocabulary import PARTS
-from scripts.report.verdict_texts import bottleneck_text, contrasted, key, place, times_text
-from scripts.report.verdicts import compared
+from scripts.decide.panel import compared, key
+from scripts.report.sentences import rows_by_id
+from scripts.report.texts import bottleneck_text, place, times_text
 from scripts.tables.columns import number_text
 
+CHOICE, NOW, BOTH = "To use", "Your current loader", "To use, and your current loader"
+FIRST = "The safest of the leaders"  # of which none is recommended
 MOST_PARTS = 4  # of a batch's time in a sentence
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Any]
 
 
-def reasons(tables: Tables, verdict: Row) -> list[dict[str, Any]]:
-    """Return of each result of `contrasted` its `title`, `row`, `text` and `opportunities`, a list of sentences.
+def reasons(tables: Tables, answer: Row) -> list[dict[str, Any]]:
+    """Return of the choice and of the current loader its `title`, `row`, `text` and `opportunities`, sentences.
 
     An opportunity is a measured difference that is significantly one: between it and another loader of the same files,
-    between it and the recommended one, from its step of the ladder to a later one; and what is left without its
-    bottleneck, which no faster way of doing that part surpasses.
+    between it and the choice, from its step of the ladder to a later one; and what is left without its bottleneck,
+    which no faster way of doing that part surpasses.
     """
     return [
         {
             "title": title,
             "row": row,
             "text": text(tables, row),
-            "opportunities": list(_opportunities(tables, verdict, row)),
+            "opportunities": list(_opportunities(tables, answer, row)),
         }
-        for title, row in contrasted(verdict)
+        for title, row in contrasted(tables, answer)
     ]
+
+
+def contrasted(tables: Tables, answer: Row) -> list[tuple[str, Row]]:
+    """Return (what it is, its row) of the choice and of the user's current loader."""
+    if answer["choice"] is None:
+        return []
+    rows = rows_by_id(tables)
+    first, had = rows[answer["choice"]], answer["now"] and rows[answer["now"]["id"]]
+    if had is first:
+        return [(BOTH, had)]
+    return [(FIRST if answer["form"] == "noisy" else CHOICE, first), *([(NOW, had)] if had else [])]
 
 
 def text(tables: Tables, row: Row) -> str:
@@ -64,7 +78,7 @@ def _waited(tables: Tables, row: Row) -> str:
     return f"In its timeline the main process waits {percent_text(100 * spent['wait'] / total)} of the time."
 
 
-def _opportunities(tables: Tables, verdict: Row, row: Row) -> Iterator[str]:
+def _opportunities(tables: Tables, answer: Row, row: Row) -> Iterator[str]:
     part = row["bottleneck"] if row["bottleneck"] in PARTS else ""
     takes = f"{PARTS[part].text} takes {percent_text(row['bottleneck_percent'])}: " if part else ""
     named = set()
@@ -73,12 +87,12 @@ def _opportunities(tables: Tables, verdict: Row, row: Row) -> Iterator[str]:
         named.add(key(rival))
         found = times_text(ratio.low, ratio.high)
         yield f"{takes}{rival['loader']} delivers the same {row['format']} files {found} faster here."
-    against, first = verdict["against"], verdict["row"]
-    if row is not first and against and (against["faster_low"] or 0) > 1 and first["format"] != row["format"]:
+    now, first = answer["now"], rows_by_id(tables)[answer["choice"]]
+    if row is not first and now and (now["low"] or 0) > 1 and first["format"] != row["format"]:
         took = next((one["seconds"] for one in tables["formats"] if one["format"] == first["format"]), None)
         wrote = f"; writing that format took {number_text(took)} s" if took else ""
         named.add(key(first))
-        found = times_text(against["faster_low"], against["faster_high"])
+        found = times_text(now["low"], now["high"])
         yield f"{first['loader']} reads the items as {first['format']}, {found} faster here{wrote}."
     yield from _ladder(tables, row, named)
     without = next((one["items_per_second_without"] for one in _of(tables["parts"], row) if one["part"] == part), None)

@@ -34,7 +34,7 @@ def block(tables: Mapping[str, Any]) -> str:
         found = ", ".join(str(commit) for commit in commits)
         raise UserError(f"--tables: found runs of the commits {found}, allowed is one commit without changes. {_DEMO}.")
     day, machine = tables["host"]["first_started"][:10], machine_text(tables["host"]["hosts"])
-    head = f"The same in the terminal, after `make demo` (both of commit {commits[0]}, measured {day} on {machine}):"
+    head = f"What `make demo` says (commit {commits[0]}, measured {day} on {machine}):"
     return "\n".join([head, "", "```", *lines, "```"])
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from scripts.common.files import whole_file
 
+MARGIN_SECONDS = 0.1  # more than encoders and resampling take off a clip's ends
+
 
 class Codec(NamedTuple):
     """How FFmpeg writes the files of one ending."""
@@ -34,17 +36,21 @@ class Recipe(NamedTuple):
     ending: str  # of its file, a key of CODECS
     sample_rate: int
     channels: int
-    frames: int  # 1.5 to 10 seconds
+    frames: int
     labels: tuple[str, ...]  # one to three of SIGNALS, the loudest first
 
 
-def draw_recipe(seed: int, number: int) -> tuple[Recipe, np.random.Generator]:
-    """Return clip `number`'s recipe and the generator that goes on to draw its signal; depends on nothing else."""
+def draw_recipe(seed: int, number: int, seconds: float | None) -> tuple[Recipe, np.random.Generator]:
+    """Return clip `number`'s recipe and the generator that goes on to draw its signal; depends on nothing else.
+
+    It is a little longer than `seconds`, so that it fills an item after encoding; None: 1.5 to 10 s, and short ones are
+    the commoner, as in most collections: the logarithm of the length is uniform.
+    """
     rng = np.random.default_rng([seed, number])
     ending = tuple(CODECS)[number % len(CODECS)]
     sample_rate = 48_000 if ending == "opus" else int(rng.choice([44_100, 48_000]))  # Opus is always 48 kHz
-    # Short clips are the commoner, as in most collections: the logarithm of the length is uniform.
-    frames = int(100 * np.exp(rng.uniform(np.log(1.5), np.log(10)))) * sample_rate // 100
+    length = np.exp(rng.uniform(np.log(1.5), np.log(10))) if seconds is None else seconds + MARGIN_SECONDS
+    frames = int(100 * length) * sample_rate // 100
     labels = rng.permutation(tuple(SIGNALS))[: rng.integers(1, 4)]
     return Recipe(ending, sample_rate, int(rng.integers(1, 3)), frames, tuple(str(label) for label in labels)), rng
 

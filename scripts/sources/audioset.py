@@ -53,39 +53,39 @@ OPTIONS = {
     "seed": {"type": "integer", "minimum": 0, "default": 0, "description": "Another seed chooses other segments."},
     "min_clips": {
         **NUMBER_OR_ALL,
-        "description": "The benchmark starts when so many clips are there. all: when every segment was asked for.",
+        "description": "The benchmark starts once so many clips are there; all: once every segment was tried.",
     },
     "requests_per_hour": {
         "type": "number",
         "minimum": 0,
         "default": 300,
-        "description": "Videos asked for in any hour, by all jobs together; 0: no limit, for a server of your own.",
+        "description": "Videos requested in any hour, by all jobs together; 0: no limit, for a server of your own.",
     },
     "least_pause_seconds": {
         "type": "number",
         "minimum": 0,
         "default": 0.5,
-        "description": "Between two requests lies a random pause, stretched so that they come at requests_per_hour; "
-        "its least.",
+        "description": "Shortest pause between two requests; pauses are random, and stretched to keep "
+        "requests_per_hour.",
     },
-    "most_pause_seconds": {"type": "number", "minimum": 0, "default": 2, "description": "And its most."},
+    "most_pause_seconds": {"type": "number", "minimum": 0, "default": 2, "description": "Longest such pause."},
     "attempts": {
         "type": "integer",
         "minimum": 1,
         "default": 3,
-        "description": "How often a call asks for a segment that fails for now.",
+        "description": "How often a call tries a segment that fails for now.",
     },
     "back_off_seconds": {
         "type": "number",
         "minimum": 0,
         "default": 60,
-        "description": "Before a failed segment is asked for again; doubled each time, unless the server names a time.",
+        "description": "Wait before a failed segment is tried again; doubled each time, or as the server says.",
     },
     "stop_after": {
         "type": "integer",
         "minimum": 1,
         "default": 20,
-        "description": "Failures in a row that stop the download: then something is wrong with all of it.",
+        "description": "Failures in a row that stop the download.",
     },
     "timeout_seconds": {
         "type": "number",
@@ -117,7 +117,7 @@ OPTIONS = {
         "uniqueItems": True,
         "items": {"enum": list(GONE_KINDS)},
         "default": [],
-        "description": "Kinds of gone segments to ask for once more, such as country behind another proxy.",
+        "description": "Kinds of gone segments to try once more, such as country behind another proxy.",
     },
     "url": {
         "type": "string",
@@ -172,7 +172,7 @@ def check(options: Mapping[str, Any]) -> None:
         if given and not (key == "list" and given in PUBLISHED) and not Path(os.path.expanduser(given)).is_file():
             allowed = f"{', '.join(PUBLISHED)} or the path" if key == "list" else "the path"
             raise UserError(
-                f"{key}: found {given!r}, which is no file; allowed is {allowed} of a CSV file."
+                f"{key}: found {given!r}, which is not a file; allowed is {allowed} of a CSV file."
                 f"{nearest(given, PUBLISHED) if key == 'list' else ''} Correct it."
             )
     check_options(options)
@@ -250,9 +250,9 @@ def prepare(request: SourceRequest) -> None:
     if options["limit"] != "all" and len(chosen) < options["limit"]:
         print(f"limit is {options['limit']:,}: the list has {len(chosen):,} such segments.")
     print(
-        f"{len(chosen):,} segments, {len(chosen) - len(waiting):,} of them settled; {len(waiting):,} to ask for, "
+        f"{len(chosen):,} segments, {len(chosen) - len(waiting):,} of them settled; {len(waiting):,} to fetch, "
         f"{preflight.duration(len(waiting), options)}; {room}.\n"
-        "Ctrl-C stops at any time; the same command goes on, and asks for nothing twice."
+        "Ctrl-C stops at any time; the same command goes on, and downloads nothing twice."
     )
 
 

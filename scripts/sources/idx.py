@@ -106,7 +106,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             with gzip.open(file) as unpacked:
                 yield unpacked
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: cannot be unpacked ({error}): it is cut or damaged. Get it again.") from None
+        raise UserError(f"{path}: cannot be unpacked ({error}): it is truncated or damaged. Get it again.") from None
 
 
 def _header(path: Path, dimensions: int) -> tuple[int, ...]:
@@ -138,8 +138,8 @@ def _sized(path: Path, dimensions: int) -> tuple[int, ...]:
     expected, found = 4 + 4 * dimensions + prod(sizes), path.stat().st_size
     if not zipped and found != expected:
         raise UserError(
-            f"{path}: found {found:,} bytes, its header says {words}, which are {expected:,}: it is cut, or the "
-            "header is another file's. Get it again."
+            f"{path}: found {found:,} bytes, its header says {words}, which are {expected:,}: it is truncated, or "
+            "the header is another file's. Get it again."
         )
     return sizes
 
@@ -150,7 +150,7 @@ def _values(path: Path, start: int, count: int, last: bool) -> bytes:
         file.seek(start)
         found = file.read(count + last)
     if len(found) < count:
-        raise UserError(f"{path}: found {len(found):,} of {count:,} bytes: it is cut. Get it again.")
+        raise UserError(f"{path}: found {len(found):,} of {count:,} bytes: it is truncated. Get it again.")
     if len(found) > count:
-        raise UserError(f"{path}: found more behind the last image that its header says. Get it again.")
+        raise UserError(f"{path}: found more bytes than its header says. Get it again.")
     return found

@@ -62,10 +62,10 @@ def check(options: Mapping[str, Any]) -> None:
     for option in ("index", "credentials"):
         path = options[option]
         if path and not absolute(path).is_file():
-            raise UserError(f"{option}: found {path!r}, which is no file. Type the path of one that exists.")
+            raise UserError(f"{option}: found {path!r}, which is not a file. Type the path of one that exists.")
     if options["folder"] and not absolute(options["folder"]).is_dir():
         raise UserError(
-            f"folder: found {options['folder']!r}, which is no folder. Type the one that keys are relative to."
+            f"folder: found {options['folder']!r}, which is not a folder. Type the one that keys are relative to."
         )
 
 
@@ -95,7 +95,7 @@ def keys_of(index: Path) -> list[str]:
     try:
         found = json.loads(index.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise UserError(f"index: found {str(index)!r}, which is no JSON in UTF-8 ({error}). Make it again.") from None
+        raise UserError(f"index: found {str(index)!r}, which is not JSON in UTF-8 ({error}). Make it again.") from None
     keys = found.get("files") if isinstance(found, dict) else found
     if not isinstance(keys, list):
         kind = (

@@ -5,9 +5,9 @@ from math import sqrt
 from statistics import mean, stdev
 from typing import Any
 
+from scripts.common.groups import names_of
 from scripts.common.text import number_text, percent_text
 from scripts.common.vocabulary import PARTS
-from scripts.tables.groups import names_of
 
 LEAST_PERCENT = 10.0  # of the time: a part that costs less is not called the bottleneck
 TWO_SIDED = 0.1  # the error of both sides together, where that of one is 5 %

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from scripts.common.files import block_of
+from scripts.common.groups import grouped, names_of, speed_columns
 from scripts.tables import bottlenecks
 from scripts.tables.columns import in_flight
-from scripts.tables.groups import grouped, names_of, speed_columns
 
 GET = "get"  # the pattern of raw GETs in a profile
 Row = dict[str, Any]
@@ -54,11 +54,20 @@ def _speed(read: Record) -> float:
 
 
 def _memory_rows(plan: Mapping[str, Any], records: Iterable[Record]) -> Iterator[Row]:
+    records = list(records)
     measured = (record for record in records if record["status"] == "ok")
     works = [{**one["settings"], **one} for one in (*plan["bounds"], *measured)]
     for same in grouped(works, "bound", "device", "batch_size").values():
         names = {key: same[0][key] for key in ("bound", "device", "batch_size")}
+        pool = max((one["pool_bytes"] or 0 for one in same if "pool_bytes" in one), default=0)
+        names |= {"pool_bytes": pool or None, "fits_cache": fits_cache(pool or None, records)}
         yield names | speed_columns([one["items_per_second"] for one in same if "items_per_second" in one])
+
+
+def fits_cache(size: int | None, records: Iterable[Record]) -> bool | None:
+    """Return whether so many bytes fit into the last-level caches of the machine that made `records`; None: unknown."""
+    caches = [((record["host"] or {}).get("last_level_cache_bytes") or 0) for record in records]
+    return None if size is None or not any(caches) else size <= max(caches)
 
 
 def storage(reads: Iterable[Record], item_bytes: int, readers: int) -> float | None:

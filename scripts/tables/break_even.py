@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 
+from scripts.common.groups import first_of, grouped, key_of
 from scripts.common.vocabulary import SCENARIO_KEYS, ranks_of
 from scripts.decide.rounds import FINAL_ERROR, Table
-from scripts.tables.groups import first_of, grouped, key_of
+from scripts.decide.sessions import table_of
 
 Row = dict[str, Any]
 ALONE = "no other format was measured here"
@@ -34,7 +35,7 @@ def rows(best: Iterable[Mapping[str, Any]], formats: Iterable[Mapping[str, Any]]
     measured = [row for row in best if (row["status"], ranks_of(row), *(row[key] for key in SCENARIO_KEYS)) == plain]
     measured.sort(key=lambda row: (row["device"], row["tier"], -row["items_per_second"]))
     for beside in grouped(measured, "device").values():
-        table = Table({key_of(row): row["speeds"] for row in beside}, FINAL_ERROR)
+        table = table_of({key_of(row): row["speeds"] for row in beside}, FINAL_ERROR)
         for same in grouped((row for row in beside if row["format"] in written), "tier").values():
             fastest = first_of(same, "format").items()
             costs = [_costs(row, written[name]) for name, row in fastest]

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from scripts.common.errors import reading
 from scripts.common.files import read_json
 from scripts.common.vocabulary import UNSUITED
+from scripts.decide.utilisation import with_step_au
 from scripts.tables import bounds as bounds_of
 from scripts.tables import ranking
 from scripts.tables.columns import COLUMNS
 from scripts.tables.records import control_runs, lean, planned_runs, setting_columns, shared, tried
-from scripts.tables.step_au import with_step_au
 
 Record = dict[str, Any]
 
@@ -28,6 +28,12 @@ class Chain(NamedTuple):
     results: list[Record]  # with bounds and bottlenecks, before they are ranked
     skipped: list[Record]  # what the plan skips
     ranking: list[Record]  # rows of ranking.csv
+
+    def measured_bytes(self, format: str) -> int | None:
+        """Return the bytes of a format's split that is measured, by its items; None where it could not be written."""
+        record, counts = self.formats[format], [row["items"] for row in self.results if row["format"] == format]
+        items = max(filter(None, counts), default=None)
+        return items * bounds_of.stored_bytes(record) if record and items else None
 
 
 def chain(

@@ -16,11 +16,13 @@ from scripts.common import vocabulary
 from scripts.common.counting import run_of
 from scripts.common.errors import UserError, reading
 from scripts.common.files import read_json
+from scripts.common.scenarios import panel_of
 from scripts.common.text import bytes_text, number_text, percent_text
 from scripts.common.vocabulary import (
     BOUNDS,
     CACHES,
     LIFETIMES,
+    ORDERS,
     PARTS,
     PHASES,
     REASONS,
@@ -134,7 +136,7 @@ _SHARED = {
     for column in (
         Column("loader", of="plan: loader", heading="Loader", doc="name of the loader"),
         Column("tier", of="plan: tier", heading="Tier", doc="storage tier"),
-        Column("emulated", bool, "plan: emulated", doc="whether its reads are slowed down to those of other storage"),
+        Column("emulated", bool, "plan: emulated", doc="whether its reads are slowed down to emulate other storage"),
         Column("format", of="plan: format", heading="Format", doc="format that the loader reads"),
         Column("task", of="plan: task", heading="Task", doc=_words(TASKS)),
         Column("cache", of="plan: cache", heading="Cache", doc=_words(CACHES)),
@@ -153,12 +155,12 @@ _SHARED = {
         Column("repeated_items", int, "record: ranks.repeated", "Repeated",
                doc="items of an epoch that came again, over all ranks"),
         Column("differs_by", float, "record: proof.differs_by", "Decoded otherwise", "{:g}",
-               "of 255, the largest difference of a value from what the corpus's decoder gives; blank: bit-identical"),
+               "the largest difference from the corpus's decoder, of 255; blank: bit-identical"),
         Column("may_differ_by", float, "record: proof.may_differ_by", "Allowed", "{:g}",
-               "of 255, by how much a value may; all together by a sixth of it on average"),
+               "the tolerance of a single value, of 255; on average a sixth of it is allowed"),
         Column("missing_items", int, "record: ranks.missing", "Left out", doc="items of an epoch that came on no rank"),
         Column("cores_of_rank", int, lambda record: len(((record.get("ranks") or {}).get("cores") or [()])[0]) or None,
-               "Cores a rank", doc="that each rank was pinned to"),
+               "Cores a rank", doc="cores that each rank was pinned to"),
         Column("options", of="settings: options", doc="all other settings, as a JSON object"),
         Column("slug", of="plan: slug", heading="Settings", doc="settings and scenario as a file name"),
         Column("runs", int, heading="Runs", doc="runs with a speed that count"),
@@ -168,18 +170,15 @@ _SHARED = {
         Column("interval_low", float,
                doc="in items/s: 95 % interval by the scatter of its own runs; blank of fewer than three"),
         Column("interval_high", float, doc="its upper end"),
-        Column("repeat", int, "plan: repeat", heading="Round", doc="number of the round of the run, from 0"),
+        Column("session", of="plan: session", doc="folder of the session that made the run"),
+        Column("repeat", int, "plan: repeat", heading="Round", doc="number of the round of the run, from 0; sessions "
+               "that measure the same go on counting"),
         Column("status", heading="Status", doc="`ok`, `failed`, `missing` (no record) or `skipped`"),
-        Column("reason", doc="why there is no value, or what is to be known of it"),
-        Column("reason_code", doc="of what has no speed, as in `runs.csv`"),
+        Column("reason", doc="why there is no value, or a remark"),
+        Column("reason_code", doc="why there is no speed, as in `runs.csv`"),
         Column("warnings", int, heading="Warnings", doc="number of warnings"),
         Column("au_percent", float, "record: au_percent", "AU", percent_text,
                "accelerator utilisation: the share of the time that training steps took"),
-        Column("minimum_step_ms", float, "record: minimum_step.ms", "Minimum step", _milliseconds,
-               "shortest emulated step at which AU is at least 90 %; blank: not looked for, or above the limit"),
-        Column("step_limit_ms", float, "record: minimum_step.limit_ms", doc="longest step to try; blank: none"),
-        Column("asked_step_ms", float, "record: asked_step.step_ms", doc="`report.step_ms`, where it was tried"),
-        Column("asked_au_percent", float, "record: asked_step.au_percent", doc="AU at that step"),
         Column("first_batch_seconds", float, "record: times.first_batch_seconds", "First batch", _seconds,
                "until the first batch, from before construction"),
         Column("cpu_seconds_per_1000_items", float, _unless_cold("cpu_seconds_per_1000_items"), "CPU a 1,000 items",
@@ -199,22 +198,35 @@ _SHARED = {
         Column("memory_samples", int, "record: memory.samples", "Memory readings",
                doc="of the process tree's resident memory within the timed part"),
         Column("threads_peak", int, "record: memory.threads_peak", "Threads", "{}", "most threads of the process tree"),
+        Column("loader_threads", int, "record: resources.loader_threads", doc="threads that worked for the loader in "
+               "the timed part, those of its worker processes included: each used 0.5 % of a core, and was not there "
+               "before the loader was opened; blank of several ranks"),
         Column("open_files_peak", int, "record: memory.open_files_peak", "Open files", "{}",
                "most open files of the process tree"),
         Column("faults_per_batch", float, _faults_per_batch, "Faults a batch", doc="page faults served from memory, of "
                "the process tree, in a batch: new memory costs one for each page; blank of a cold cache"),
         Column("requests_per_epoch", float, _an_epoch("requests"), "Requests an epoch", number_text,
-               "to object storage; blank of other storage, and where no latency or bandwidth is emulated"),
+               "to object storage with an emulated latency or bandwidth; else blank"),
         Column("answer_bytes_per_epoch", float, _an_epoch("answer_bytes"), "Bytes an epoch", bytes_text,
                "of the answers to them"),
-        Column("batch_lifetime", of="record: declared.lifetime", doc=_words(LIFETIMES)),
+        Column("works_outside", bool, doc="whether others were at work beside every run of the result, and not beside "
+               "most others: something that is no process of its own works for it, and its CPU time is not in the row"),
+        Column("batch_lifetime", of="record: lifetime", doc=f"as the proof found it: {_words(LIFETIMES)}"),
+        Column("order_declared", of="record: declared.order", doc="`random`, or how the loader says its order is made"),
+        Column("order_measured", of="record: order.measured", doc=_words(ORDERS)),
+        Column("order_spread_percent", float, "record: order.spread_percent", doc="how far apart in the data set items "
+               "are that come one after the other, of what a random order gives: 100"),
+        Column("order_neighbours_percent", float, "record: order.neighbours_percent",
+               doc="how many that come one after the other follow each other in the data set"),
+        Column("order_repeated_percent", float, "record: order.repeated_percent", doc="how many that come one after "
+               "the other were as near in an epoch before, beyond chance"),
         Column("megabytes_per_second", float, heading="MB/s", doc="payload, in 10^6 bytes"),
         Column("ceiling_items_per_second", float, records.ceiling, "In-memory ceiling",
-               doc="of the consumer alone, right before and after what is timed; blank where it was not measured"),
+               doc="of the consumer alone, right before and after the timed window; blank if not measured"),
         Column("steady_items_per_second", float, "record: steady_items_per_second", "Steady items/s",
                doc="without epoch starts"),
         Column("epoch_start_seconds", float, "record: epoch_start_seconds", "Epoch start", _seconds,
-               "what the start of an epoch costs beyond a batch"),
+               "how much longer the start of an epoch takes than a batch"),
     )
 }  # fmt: skip
 
@@ -236,12 +248,13 @@ OF_RANKS = (  # columns of results of several processes
     *("slowest_rank_items_per_second", "rank_spread_percent", "one_rank_times_world", "sharing_loss_percent"),
     *("sharing", "repeated_items", "missing_items", "cores_of_rank"),
 )
+OF_ORDER = "order_declared order_measured order_spread_percent order_neighbours_percent order_repeated_percent"
 _RANKING = (
-    Column("rank", int, heading="Rank", doc="within one scenario: 1 + the results that are surely faster; blank "
-           "without a speed, and of a single run"),
-    Column("rank_high", int, doc="the number of results less those that are surely slower"),
+    Column("rank", int, heading="Rank", doc="within one scenario: 1 + the results that are significantly "
+           "faster; blank without a speed, or with a single run"),
+    Column("rank_high", int, doc="the number of results less those that are significantly slower"),
     *_RESULT,
-    *_shared("batch_lifetime runs"),
+    *_shared(f"batch_lifetime {OF_ORDER} runs"),
     Column("failed", int, doc="runs that failed; one takes the speed from the result"),
     replace(_SHARED["items_per_second"], doc="as of the mean round"),
     *_shared("lowest highest interval_low interval_high"),
@@ -251,46 +264,58 @@ _RANKING = (
     Column("times_slower_than_best", float, heading="Times slower", doc="than the best of the scenario"),
     Column("slower_low", float, doc="its interval, by ratios within rounds; blank for the best itself"),
     Column("slower_high", float, doc="its upper end"),
-    *_of_runs("median", "au_percent minimum_step_ms step_limit_ms asked_step_ms asked_au_percent"),
+    *_of_runs("median", "au_percent"),
+    Column("batch_ms", float, heading="A batch takes", format=_milliseconds, doc="at the steady rate, in ms"),
+    Column("step_wait_ms", float, doc="what remains of it beside a long training step, by trials; blank: not tried"),
+    Column("step_loss", float, doc="the share of a training step that the loader loses; from a batch to the next it "
+           "takes max(batch + loss * step, step + wait)"),
+    Column("step_check_points", float, doc="AU that follows from these three less the AU of a trial with another step, "
+           "in points; beyond 3 either way AU is uncertain"),
+    Column("minimum_step_ms", float, heading="Minimum step", format=_milliseconds,
+           doc="the shortest training step at which AU is 90 %, as it follows from these; blank: not tried"),
     Column("step_au_percent", float, heading="AU at your step", format=percent_text,
-           doc="AU at `report.step_ms`; see `step_au_from`"),
+           doc="AU at `report.step_ms`; blank: not tried"),
     Column("step_au_low", float, doc="its lower end, by the speed's interval"),
-    Column("step_au_from", doc="`measured`, or `by its rate`: steady rate and epoch start, where with workers a batch "
-           "is made while a step is under way and without any nothing overlaps, and how much longer others were seen "
-           "to wait"),
+    Column("step_au_from", doc="`tried`: a trial had this step; `model`: it follows from trials with other steps, or "
+           "on another tier"),
     Column("bottleneck", heading="Bottleneck", doc="the part (as in `parts.csv`) that costs the most time; `waiting` "
            "of a training whose AU is below 90 %; `none`: no part takes 10 % of the time; `unclear`: none "
-           "surely costs more than each other and than what differs by itself; blank: not looked for"),
+           "costs significantly more than the noise and every other part; blank: not measured"),
     Column("bottleneck_percent", float, format=percent_text, doc="its share of the time"),
     Column("evidence", heading="Evidence", doc="in words"),
     Column("outliers", int, doc="runs farther than 3 scaled MADs and 5 % from the median; blank below 5 runs"),
-    Column("disturbed", int, doc="those of `runs` beside which something else slowed the machine down"),
-    Column("left_out", int, doc="ok runs that do not count: others took more of the machine than from `runs`"),
+    Column("disturbed", int, doc="those of `runs` that something else slowed down"),
+    Column("left_out", int, doc="ok runs that do not count, since others disturbed them too much"),
+    Column("sessions", int, heading="Sessions", doc="sessions that `runs` are of; intervals of several are over them"),
+    Column("between_sessions_percent", float, heading="Between sessions", format="{:.1f} %", doc="standard deviation "
+           "of its speed between sessions, beside the others and beyond the scatter of rounds; blank of one session"),
+    Column("all_between_sessions_percent", float, doc="the same of all results of the scenario together"),
     *_of_runs("median", "first_batch_seconds cpu_seconds_per_1000_items cores_used faults_per_batch"),
     replace(_SHARED["steady_items_per_second"], of="", doc="`items_per_second` without epoch starts: times the median "
             "of what that made of a run"),
     *_of_runs("median", "epoch_start_seconds ceiling_items_per_second"),
     *_of_runs("largest", "pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
-    *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak open_files_peak"),
+    *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak loader_threads open_files_peak"),
+    *_of_runs("largest", "works_outside"),
     *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
     *_of_runs("median", "slowest_rank_items_per_second rank_spread_percent"),
     *_of_runs("largest", "sharing repeated_items missing_items cores_of_rank differs_by may_differ_by"),
     Column("one_rank_times_world", float, heading="One rank times ranks",
-           doc="items/s of the same in one process, times the ranks; blank where that was not measured"),
+           doc="items/s of one process with the same settings, times the ranks; blank if not measured"),
     Column("sharing_loss_percent", float, heading="Lost by sharing", format=percent_text,
            doc="by how much all ranks together are slower than that"),
     *_shared("status reason reason_code warnings"),
-    Column("about", doc="what the loader says of itself"),
+    Column("about", doc="the loader's own description"),
 )  # fmt: skip
 TABLES = {
-    "runs": Table("A row a run, and one for each result without any.", (
+    "runs": Table("One row per run, and one for each result without a run.", (
         *_RESULT,
-        *_shared("batch_lifetime repeat"),
+        *_shared(f"batch_lifetime {OF_ORDER} session repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),
         replace(_SHARED["items_per_second"], of="record: items_per_second",
-                doc="of a run the rate of whole epochs, one start in each; of a run by whole epochs all items over "
+                doc="the rate of whole epochs with one start each; of a run that takes whole epochs: all items over "
                 "all seconds"),
         Column("construct_seconds", float, "record: times.construct_seconds", doc="constructing the loader"),
         *_shared("first_batch_seconds steady_items_per_second epoch_start_seconds ceiling_items_per_second"),
@@ -305,13 +330,12 @@ TABLES = {
         *_shared("au_percent"),
         Column("validation_seconds", float, "record: training.validation_seconds", doc="validations of a training"),
         Column("last_loss", float, "record: training.last_loss", doc="of a training"),
-        *_shared("minimum_step_ms step_limit_ms asked_step_ms asked_au_percent cpu_seconds_per_1000_items"),
-        *_shared("cores_used"),
+        *_shared("cpu_seconds_per_1000_items cores_used"),
         Column("read_bytes", int, _unless_cold("read_bytes"), doc="read from devices; blank of a cold cache"),
         Column("minor_faults", int, _unless_cold("minor_faults"), doc="page faults served from memory"),
         Column("major_faults", int, _unless_cold("major_faults"), doc="page faults that waited for a device"),
         *_shared("faults_per_batch pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
-        *_shared("memory_samples pss_per_worker_peak_bytes threads_peak open_files_peak"),
+        *_shared("memory_samples pss_per_worker_peak_bytes threads_peak loader_threads open_files_peak"),
         *_shared("requests_per_epoch answer_bytes_per_epoch slowest_rank_items_per_second rank_spread_percent"),
         *_shared("sharing repeated_items missing_items cores_of_rank differs_by may_differ_by"),
         Column("gpu_utilisation_mean_percent", float, "record: memory.gpu_utilisation_mean_percent",
@@ -319,23 +343,26 @@ TABLES = {
         Column("gpu_memory_peak_bytes", int, "record: memory.gpu_memory_peak_bytes", doc="of the timed epochs"),
         replace(_SHARED["warnings"], of=lambda record: len(record["warnings"])),
         Column("disturbed", bool, records.disturbed, "Disturbed",
-               doc="whether a warning says that something else slowed the run down"),
+               doc="whether something else slowed the run down; `warnings.csv` says what"),
         Column("disturbed_percent", float, lambda record: run_of(record).disturbed_percent,
-               doc="of all cores, used by other processes or withheld by the hypervisor during the timed epochs"),
-        Column("counts", bool, doc="whether it has a speed that counts: others did not take too much from it"),
+               doc="of the cores that the run may use: used by other processes, or withheld by the hypervisor"),
+        Column("counts", bool, doc="whether it has a speed that counts: others did not disturb it too much"),
+        *_shared("works_outside"),
         Column("started", of="record: started", heading="Started", doc="UTC"),
     )),
-    "ranking": Table("A row a result, those of one scenario together, the fastest first.", _RANKING),
-    "best": Table("Of each loader, tier and scenario the row of `ranking.csv` with the highest speed.", _RANKING),
-    "formats": Table("A row a format: what writing it took.", (
+    "ranking": Table("One row per result, grouped by scenario, the fastest first.", _RANKING),
+    "best": Table("The fastest row of `ranking.csv` for each loader, tier and scenario.", _RANKING),
+    "formats": Table("One row per format: what writing it took.", (
         replace(_SHARED["format"], of="plan: format"),
         Column("seconds", float, "record: seconds", "Seconds", doc="writing all items, once"),
         Column("bytes", int, "record: bytes", "Size", bytes_text, "of all files"),
         Column("files", int, "record: files", "Files", doc="number of files"),
+        Column("fits_cache", bool, heading="Fits caches", doc="whether the measured split fits into the last-level "
+               "caches of the cores allowed; blank: unknown"),
         Column("items", int, "record: items", "Items", doc="of both splits"),
         replace(_SHARED["items_per_second"], of="record: items_per_second", doc="written"),
     )),
-    "tiers": Table("A row a storage tier: what it is, and what it gives to fio, or object storage to raw GETs.", (
+    "tiers": Table("One row per storage tier: what it is, and its speed by fio, or by raw GETs of object storage.", (
         *_shared("tier emulated"),
         Column("path", of="record: path", heading="Path", doc="folder of the tier"),
         Column("tier_kind", of="plan: tier_kind", heading="Tier's kind", doc="a file in `scripts/tiers/`"),
@@ -355,16 +382,18 @@ TABLES = {
         replace(_SHARED["reason"], of="record: reason", doc="why it was not measured"),
     )),
     "bounds": Table(
-        "What the hardware allows. `in_memory`: by device and batch size. `storage`: by tier, readers and formats. "
-        "`decode`: of each candidate that decodes. The compute bound is a result's own and is in `ranking.csv` only.", (
+        "What the hardware allows. `in_memory` depends on device and batch size, `storage` on tier, readers and "
+        "format, `decode` on the candidate. The compute bound of a result is in `ranking.csv` only.", (
         Column("bound", doc=_words(BOUNDS)),
         *_shared("device batch_size tier"),
-        Column("formats", heading="Formats", doc="those whose items are of one size, separated by commas"),
+        Column("formats", heading="Formats", doc="formats whose items have this size, separated by commas"),
         Column("readers", int, heading="Readers", doc="number of readers at once"),
+        Column("pool_bytes", int, doc="of an in-memory ceiling: the batches that it streams"),
+        Column("fits_cache", bool, doc="whether these fit into the last-level caches; blank: unknown"),
         *_shared("loader slug"),
         *_SPREAD,
     )),
-    "tensors": Table("A row a way of moving tensors.", (
+    "tensors": Table("One row per way of moving tensors.", (
         Column("operation", doc="`create`, `copy`, `one`, `many` or `send`; `all` of a measurement that has none"),
         Column("method", heading="Way", doc="how it is made"),
         *_shared("device"),
@@ -375,7 +404,7 @@ TABLES = {
                doc="than the fastest of the same move, device and items; blank for a way that delivers nothing"),
         *_shared("status reason"),
     )),
-    "training": Table("What trained, by loader, tier and settings, in a bare loop and by Lightning.", (
+    "training": Table("Trainings by loader, tier and settings, in a bare loop and by Lightning.", (
         *_NAMES,
         *_shared("device batch_size"),
         Column("bare_items_per_second", float, heading="Bare items/s", doc="median in the bare loop"),
@@ -390,8 +419,8 @@ TABLES = {
         Column("lightning_runs", int, doc="runs by Lightning"),
     )),
     "seconds": Table(
-        "The table of TensorDict's report, only where all runs had the same number of epochs, as with a number for "
-        "`measure.epochs`.", (
+        "The table of TensorDict's report. It needs the same number of epochs in all runs: set `measure.epochs` to a "
+        "number.", (
         *_NAMES,
         Column("epochs", int, doc="of each run"),
         Column("read_runs", int, doc="runs of the task `iterate`"),
@@ -401,15 +430,15 @@ TABLES = {
         Column("train_mean_seconds", float, heading="Train", doc="mean of the seconds of all epochs of a run"),
         Column("train_deviation_seconds", float, doc="standard deviation; blank for one run"),
     )),
-    "parts": Table("What each part of a result's work costs, by what leaving it out saves.", (
+    "parts": Table("What each part of a loader's work costs: the time that leaving it out saves.", (
         *_NAMES,
         Column("part", doc=_words(PARTS)),
         Column("percent", float, format="{:.0f} %", doc="of the time; parts overlap"),
         Column("items_per_second_without", float, doc="blank for what cannot be left out"),
     )),
-    "ladder": Table("A row a step of the ladder.", (
+    "ladder": Table("One row per step of the ladder.", (
         Column("step", int, heading="Step", doc="from 1"),
-        Column("change", heading="What changes", doc="what is done otherwise than on the step below"),
+        Column("change", heading="What changes", doc="the change from the step below"),
         *_NAMES,
         *_shared("runs items_per_second interval_low interval_high"),
         Column("times_faster", float, heading="Times the step below",
@@ -418,21 +447,21 @@ TABLES = {
         Column("times_faster_than_first", float, heading="Times the first", doc="over the first step"),
         *_shared("status reason"),
     )),
-    "latencies": Table("How long batches took to come: quantiles over all batches of a result's ok runs.", (
+    "latencies": Table("How long batches took to arrive: quantiles over all batches of a result's ok runs.", (
         *_NAMES,
         Column("batches", int, heading="Batches", doc="all of the result but the first of each epoch"),
-        Column("percent", float, doc="of the batches came within that time"),
-        Column("milliseconds", float, doc="after the batch before, the reading of that by the consumer included"),
+        Column("percent", float, doc="of the batches arrived within that time"),
+        Column("milliseconds", float, doc="after the previous batch, including its consumption"),
     )),
     "spans": Table("What each process of a run did with its first batches.", (
         *_NAMES,
         Column("track", doc="the process: `main`, `worker 0`, ..."),
         Column("batch", int, doc="number of the batch"),
         Column("phase", doc=", ".join(f"`{phase}`" for phase in PHASES)),
-        Column("start_ms", float, doc="from when the epoch was asked for"),
+        Column("start_ms", float, doc="from the beginning of the epoch"),
         Column("end_ms", float, doc="the same"),
     )),
-    "break_even": Table("A row a device, tier and format: after how many epochs its conversion has paid.", (
+    "break_even": Table("One row per device, tier and format: after how many epochs its conversion has paid.", (
         *_shared("device tier format loader slug"),
         Column("prepare_seconds", float, heading="To write", format=_seconds, doc="writing the format, once"),
         Column("epoch_seconds", float, heading="An epoch", format=_seconds, doc="by its fastest warm result"),
@@ -441,9 +470,9 @@ TABLES = {
         Column("against_prepare_seconds", float, format=_seconds, doc="writing that format"),
         Column("against_epoch_seconds", float, format=_seconds, doc="an epoch of it"),
         Column("break_even_epochs", float, heading="Pays after", doc="0: cheaper and faster than the next cheapest"),
-        replace(_SHARED["reason"], doc="why there is no such number: the cheapest itself, slower, not distinguishable"),
+        replace(_SHARED["reason"], doc="why there is no such number: the cheapest itself, slower, or not significant"),
     )),
-    "noise": Table("What the control run (in-memory ceiling) of each device, batch and session says of the machine.", (
+    "noise": Table("How steady the machine was: the control run of each device, batch size and session.", (
         *_shared("device batch_size"),
         Column("control_runs", int, heading="Times", doc="number of measurements"),
         Column("median_items_per_second", float, heading="Median items/s", doc="median of the measurements"),
@@ -452,21 +481,21 @@ TABLES = {
         Column("range_percent", float, heading="Slowest to fastest", format="{:.1f} %", doc="in percent of the median"),
         Column("drift_percent", float, heading="Later half against earlier",
                doc="the median of the later half above that of the earlier one; negative: slower; blank below 4"),
-        Column("drift_seen", bool, doc="whether the halves are distinguishable; blank below 4"),
+        Column("drift_seen", bool, doc="whether the halves differ significantly; blank below 4"),
         Column("hours", float, heading="Over", format="{:.1f} h", doc="from the first to the last"),
     )),
-    "skipped": Table("What could not run.", (
+    "skipped": Table("Results that could not run.", (
         *_NAMES,
         *_shared("device"),
-        Column("repeats", int, doc="runs that share the reason; blank for what was not planned"),
+        Column("repeats", int, doc="runs that share the reason; blank for results that were not planned"),
         *_shared("status reason reason_code"),
     )),
-    "warnings": Table("A row a warning of a run, a bound or a tier.", (
+    "warnings": Table("One row per warning of a run, a bound or a tier.", (
         *_NAMES,
         *_shared("repeat"),
         Column("code", doc="kind of the warning"),
         Column("seen", heading="Seen", doc="what was measured"),
-        Column("cause", heading="Likely cause", doc="what it may be from"),
+        Column("cause", heading="Likely cause", doc="the likely cause"),
         Column("hint", heading="What to do", doc="what helps"),
     )),
 }  # fmt: skip
@@ -478,7 +507,7 @@ def taken(table: str, **sources: Any) -> dict[str, Any]:
     return {column.name: column.value(**sources) for column in TABLES[table].columns if column.of}
 
 
-DOCUMENTS = ("dataset", "host", "declared")  # JSON files beside the tables
+DOCUMENTS = ("dataset", "host", "declared", "verdict")  # JSON files; the verdict is made of all else
 RECORDS = "records.jsonl.gz"  # beside them: every raw record of runs, bounds and tensors, one a line
 
 
@@ -529,49 +558,27 @@ def _present(folder: Path, name: str) -> Path:
     return path
 
 
-def read_tables(folder: Path) -> dict[str, Any]:
-    """Return all tables (lists of rows) and documents (`dataset`, `host`, `declared`) of `folder` by name.
+def read_tables(folder: Path, documents: Iterable[str] = DOCUMENTS) -> dict[str, Any]:
+    """Return all tables (lists of rows) and the `documents` of `folder` by name.
 
-    Results have a `scenario` beside their columns, and what their loader `declared` when it was measured.
+    Results have an `id` and a `scenario` beside their columns, and what their loader `declared` when it was measured.
     """
     tables: dict[str, Any] = {name: read_table(folder, name) for name in COLUMNS}
     for row in (*tables["runs"], *tables["ranking"], *tables["best"]):
         row["scenario"] = panel_of(row)
-    for name in DOCUMENTS:
+    for name in documents:
         path = _present(folder, f"{name}.json")
         with reading(path, "make_tables", delete=folder):
             tables[name] = read_json(path)
     for row in (*tables["ranking"], *tables["best"]):
-        row["declared"] = tables["declared"][result_key(row)]
+        row["id"] = result_key(row)
+        row["declared"] = tables["declared"][row["id"]]
     return tables
 
 
 def result_key(row: Mapping[str, Any]) -> str:
     """Return which result a row is: its loader, tier and settings."""
     return f"{row['loader']}/{row['tier']}/{row['slug']}"
-
-
-def scenarios(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the scenarios that occur in `rows`, sorted; results are only compared within one."""
-    return [
-        scenario for _, scenario in sorted({(scenario_order(row), row["scenario"]) for row in rows if row["scenario"]})
-    ]
-
-
-def scenario_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return where a result's scenario stands among the others: by device, task, cache, step and number of ranks."""
-    named = list(TASKS).index(row["task"]), list(CACHES).index(row["cache"])
-    return row["device"], *named, row["step_ms"] or 0, vocabulary.ranks_of(row)
-
-
-def panel_of(row: Mapping[str, Any]) -> str:
-    """Return the scenario of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
-    if not row["device"]:
-        return ""
-    parts = [row["device"].upper(), *([] if row["task"] == "read" else [TASKS[row["task"]].word])]
-    parts += [] if row["cache"] == "warm" else [CACHES[row["cache"]].word]
-    parts += [f"{vocabulary.ranks_of(row)} ranks"] if vocabulary.ranks_of(row) > 1 else []
-    return ", ".join(parts + ([f"{row['step_ms']:g} ms step"] if row["step_ms"] else []))
 
 
 def settings_text(row: Mapping[str, Any]) -> str:

@@ -5,9 +5,9 @@ from datetime import datetime
 from statistics import mean, median, stdev
 from typing import Any
 
+from scripts.common.groups import grouped
 from scripts.common.statistics import Comparison, compare
 from scripts.common.text import duration_text
-from scripts.tables.groups import grouped
 
 # Above this variation even ten runs a result miss a difference of 5 % in more than a fifth of cases: they find 99 % of
 # such with 2 % noise, 78 % with 3 %, 47 % with 4 %, 27 % with 5 % (tests/common/test_statistics.py draws some of them).
@@ -85,8 +85,7 @@ def warning_rows(noise: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
                 "seen": f"the same work, done {row['control_runs']} times in {duration_text(3600 * row['hours'])}, "
                 f"varied by {row['variation_percent']:.1f} % (from slowest to fastest {row['range_percent']:.0f} %)",
                 "cause": "other programs or virtual machines, changing clock frequency, heat, or several machines",
-                "hint": "measure on an idle machine with a fixed clock frequency, or for longer "
-                "(measure.minutes, with none measure.repeats): above "
+                "hint": "measure on an idle machine with a fixed clock frequency, or for longer: above "
                 f"{NOISY_PERCENT:.0f} % ten runs often miss a difference of 5 %",
             }
         if row["drift_seen"] and abs(row["drift_percent"]) >= DRIFT_PERCENT:
@@ -96,6 +95,6 @@ def warning_rows(noise: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
                 "seen": f"in the later half of the session the same work was {abs(row['drift_percent']):.1f} % "
                 f"{'slower' if slower else 'faster'} than in the earlier half",
                 "cause": "heat, or a program that came and stayed" if slower else "a program that ended",
-                "hint": "repeats in random order have spread it over all loaders, as noise; to tell small differences, "
-                "measure again when the machine is steady, and compare no runs of different sessions",
+                "hint": "random order has spread it over all loaders, as noise; to tell small differences, measure "
+                "again when the machine is steady",
             }

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from scripts.common.groups import key_of
 from scripts.common.vocabulary import NOT_TRIED, REASONS
 from scripts.decide.rounds import compare
-from scripts.tables.groups import key_of
 
 _OF_RESULT = ("runs", "items_per_second", "interval_low", "interval_high", "status")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from scripts.tables.groups import RESULT, grouped, names_of
+from scripts.common.groups import RESULT, grouped, names_of
 
 PERCENTS = (0, 1, 2, 5, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 100)
 

@@ -6,14 +6,16 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from scripts.common.counting import Run, counting
+from scripts.common.counting import Run, counting, works_outside
+from scripts.common.groups import RESULT, by_status, first_of, grouped, key_of, speed_columns
+from scripts.common.scenarios import panel_of, scenario_order
 from scripts.common.statistics import median_of, outliers
-from scripts.common.utilisation import TARGET_AU_PERCENT
-from scripts.common.vocabulary import RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
-from scripts.decide.rounds import FINAL_ERROR, Center, Table
+from scripts.common.vocabulary import NOT_LEADING, REASONS, RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
+from scripts.decide.rounds import FINAL_ERROR, Center
+from scripts.decide.sessions import Round, between, table_of
+from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.tables import bottlenecks
-from scripts.tables.columns import COLUMNS, TABLES, panel_of, scenario_order, taken
-from scripts.tables.groups import RESULT, by_status, first_of, grouped, key_of, speed_columns
+from scripts.tables.columns import COLUMNS, TABLES, taken
 from scripts.tables.records import setting_columns
 
 Row = dict[str, Any]
@@ -29,15 +31,17 @@ _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
 def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()) -> Row:
     """Return the row of runs.csv for a planned run.
 
-    No columns are its speeds without parts, `bottleneck_trials`, and what its loader `declared`. `emulated`: the tiers
-    that are.
+    No columns are its speeds without parts, `bottleneck_trials`, its trials with `steps`, and what its loader
+    `declared`. `emulated`: the tiers that are.
     """
     plan = {**entry, "emulated": entry["tier"] in emulated}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
-    if record is None:
+    if record is None and entry.get("not_leading"):
+        row |= {"status": "skipped", "reason": REASONS[NOT_LEADING].text, "reason_code": NOT_LEADING, "warnings": 0}
+    elif record is None:
         reason = "no record: the run was not made, or it broke off"
         row |= {"status": "missing", "reason": reason, "warnings": 0}
-    return row | {key: (record or {}).get(key) for key in ("bottleneck_trials", "declared")}
+    return row | {key: (record or {}).get(key) for key in ("bottleneck_trials", "steps", "declared")}
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -53,7 +57,7 @@ def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def counted(runs: Iterable[Row]) -> list[Row]:
-    """Return the rows with `counts`: whether a run with a speed counts beside the others of its scenario.
+    """Return the rows with `counts`, whether a run with a speed counts beside the others, and `works_outside`.
 
     Of a result of which one failed, all that have a speed do: they are in no comparison.
     """
@@ -62,16 +66,25 @@ def counted(runs: Iterable[Row]) -> list[Row]:
     for same in grouped((run for run in runs if run["device"]), *RESULT).values():
         if all(run["status"] != "failed" for run in same):
             counting_runs = {
-                run["repeat"]: Run(run["items_per_second"], run["disturbed_percent"] or 0.0)
+                _round(run): Run(run["items_per_second"], run["disturbed_percent"] or 0.0)
                 for run in same
                 if run["status"] == "ok"
             }
             scenarios.setdefault(scenario_order(same[0]), {})[key_of(same[0])] = counting_runs
     kept = {key: found for results in scenarios.values() for key, found in counting(results).items()}
+    outside = {key for results in scenarios.values() for key in works_outside(results)}
     return [
-        {**run, "counts": run["status"] == "ok" and (key_of(run) not in kept or run["repeat"] in kept[key_of(run)])}
+        {
+            **run,
+            "counts": run["status"] == "ok" and (key_of(run) not in kept or _round(run) in kept[key_of(run)]),
+            "works_outside": key_of(run) in outside,
+        }
         for run in runs
     ]
+
+
+def _round(run: Mapping[str, Any]) -> Round:
+    return Round(run["session"] or "", run["repeat"])
 
 
 def _result(runs: list[Mapping[str, Any]]) -> Row:
@@ -79,14 +92,15 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
     ok = [run for run in runs if run["status"] == "ok"]
     counting_ok = [run for run in ok if run["counts"]]
     measured = counting_ok if status == "ok" else []
-    speeds = {run["repeat"]: run["items_per_second"] for run in measured}
-    middle = Table({0: speeds}).center(0) if speeds else Center(None, None, None)
+    speeds = {_round(run): run["items_per_second"] for run in measured}
+    middle = table_of({0: speeds}).center(0) if speeds else Center(None, None, None)
     return {
         **{column: same[0][column] for column in _SAME},
         **speed_columns(list(speeds.values())),
         "items_per_second": middle.speed,
         "runs": len(counting_ok),
         "left_out": len(ok) - len(counting_ok),
+        "sessions": len({run["session"] for run in counting_ok}),
         "failed": sum(run["status"] == "failed" for run in runs),
         "interval_low": middle.low,
         "interval_high": middle.high,
@@ -96,7 +110,7 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "outliers": outliers(speeds.values()),
         "disturbed": sum(run["disturbed"] for run in counting_ok),
         **_of_runs(measured, ok),
-        "bottleneck_trials": next((run["bottleneck_trials"] for run in ok if run["bottleneck_trials"]), None),
+        **{key: next((run[key] for run in ok if run[key]), None) for key in ("bottleneck_trials", "steps")},
         "status": status,
         "reason": _reason(status, same, len(runs)),
         "reason_code": next((run["reason_code"] for run in same if run["reason_code"]), None),
@@ -208,8 +222,10 @@ def _order(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -> list[Row]:
     if rows[0]["status"] != "ok":
         blank = ("rank", "rank_high", "percent_of_bound", "times_slower_than_best", "slower_low", "slower_high")
+        blank += ("between_sessions_percent", "all_between_sessions_percent")
         return [{**row, **dict.fromkeys(blank)} for row in rows]
-    table = Table({key_of(row): row["speeds"] for row in of or rows}, FINAL_ERROR)
+    speeds = {key_of(row): row["speeds"] for row in of or rows}
+    table, spread = table_of(speeds, FINAL_ERROR), between(speeds)
     centers = {
         key_of(row): Center(*(row[name] for name in _CENTER)) if of else table.center(key_of(row)) for row in rows
     }
@@ -232,6 +248,8 @@ def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -
                 "rank": None if alone else first,
                 "rank_high": None if alone else last,
                 "percent_of_bound": 100 * center.speed / bound if bound else None,
+                "between_sessions_percent": spread.own[key],
+                "all_between_sessions_percent": spread.pooled,
                 "times_slower_than_best": slower.ratio if slower else 1.0,
                 "slower_low": slower and slower.low,
                 "slower_high": slower and slower.high,

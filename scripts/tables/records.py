@@ -1,7 +1,7 @@
 """Joins the rows of the plan with the facts of its sessions, checked against docs/run.schema.json."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 
 from scripts.common.errors import UserError, reading
-from scripts.common.facts import Session, shown_by_group, wrong_data
+from scripts.common.facts import STEPS, TRIALS, Session, not_leading, shown_by_group, wrong_data
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
 from scripts.common.vocabulary import NOT_TRIED, RESULT_SETTINGS, ranks_of
@@ -53,20 +53,31 @@ def planned_runs(plan: Mapping[str, Any], root: Path, of: Collection[str] | None
 
     These hold most of the results, or most of those in `of`.
 
-    A result whose proof failed has that as its only run, one that was never run a row without a record. What was
+    A result whose proof failed has that as its only run, one that was never run a row without a record; none is of
+    further settings of a loader that was measured from a cold cache since it leads. What was
     found out about a result besides (its trials) is in the record of its first run. `repeat` and `path` of a row
     are those of its record. Raises UserError where a file holds the record of another result than the plan expects.
     """
     sessions = shown_by_group(plan, root, of)
+    cold = [row for row in plan["results"] if row.get("if_leads") and row["group"] in sessions]
+    led = {_same_loader(row) for row in cold if any(one.rounds(row["id"]) for one in sessions[row["group"]])}
     for row in plan["results"]:
         proof = _checked(read_record(root / row["proof"]), root / row["proof"], row, _OF_PROOF)
         if proof and proof["status"] != "ok":
             scenarios = {key: row[key] for key in ("slug", "task", "cache", "step_ms")}
             yield {**row, "path": row["proof"]}, {**proof, **scenarios}
             continue
-        session = sessions.get(row["group"])
-        runs = list(_runs(row, session, root)) if session else []
-        yield from runs or [(row, None)]
+        own = sessions.get(row["group"], ())
+        runs = [run for session in own for run in _runs(row, session, root)]
+        absent = bool(own) and not runs and all(not_leading(row, session) for session in own)
+        if runs:
+            yield from _explained(runs, row, own)
+        elif not (absent and _same_loader(row) in led):
+            yield {**row, "not_leading": absent}, None
+
+
+def _same_loader(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (*(row[key] for key in ("loader", "tier", "task", "cache", "step_ms")), row["settings"]["device"])
 
 
 def _runs(row: Mapping[str, Any], session: Session, root: Path) -> Iterator[Joined]:
@@ -78,10 +89,10 @@ def _runs(row: Mapping[str, Any], session: Session, root: Path) -> Iterator[Join
     tried_again = {number for number in tried_again if not wrong_data(records[number])}
     counted = {number: record for number, record in records.items() if number not in tried_again}
     for place, (number, record) in enumerate(counted.items()):
-        found, warnings = _explained(session, row) if place == 0 else ({}, [])
-        warnings = [*record["warnings"], *warnings, *(map(_failed_before, tried_again) if place == 0 else ())]
+        warnings = [*record["warnings"], *(map(_failed_before, tried_again) if place == 0 else ())]
         path = files[number].relative_to(root).as_posix()
-        yield {**row, "repeat": number, "path": path}, {**record, **found, "warnings": warnings}
+        named = {"repeat": number, "path": path, "session": session.folder.name}
+        yield {**row, **named}, {**record, "warnings": warnings}
 
 
 def _read(session: Session, row: Mapping[str, Any], file: Path) -> dict[str, Any]:
@@ -89,14 +100,19 @@ def _read(session: Session, row: Mapping[str, Any], file: Path) -> dict[str, Any
     return _checked(record, file, row, _SAME)
 
 
-def _explained(session: Session, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """Return what was found out about a result besides its speed, and what is to be known of that."""
-    file = session.trials(row["id"])
-    if file is None:
-        return {}, []
-    trials = _read(session, row, file)
-    failed = [_no_trials(trials)] if trials["status"] == "failed" else []
-    return {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None}, [*trials["warnings"], *failed]
+def _explained(runs: list[Joined], row: Mapping[str, Any], sessions: Sequence[Session]) -> list[Joined]:
+    """Return the runs of a result, the first one with what else was found out about it, in the latest session of those
+    that looked.
+    """
+    (first, record), *others = runs
+    for kind in (TRIALS, STEPS):
+        looked = [(session, file) for session in sessions if (file := session.trials(row["id"], kind))]
+        for session, file in looked[-1:]:
+            trials = _read(session, row, file)
+            failed = [_no_trials(trials)] if trials["status"] == "failed" else []
+            found = {key: trials[key] for key in _OF_TRIALS if trials.get(key) is not None}
+            record = {**record, **found, "warnings": [*record["warnings"], *trials["warnings"], *failed]}
+    return [(first, record), *others]
 
 
 def _failed_before(number: int) -> dict[str, str]:
@@ -111,9 +127,9 @@ def _failed_before(number: int) -> dict[str, str]:
 def _no_trials(trials: Mapping[str, Any]) -> dict[str, str]:
     return {
         "code": "no-trials",
-        "seen": f"what explains its speed was not found out: {trials['reason']}",
-        "cause": "the process that looked for it failed",
-        "hint": "the number stands; the next session looks for it again",
+        "seen": f"its speed could not be explained: {trials['reason']}",
+        "cause": "the process of the trials failed",
+        "hint": "the number stands; the next session tries again",
     }
 
 
@@ -144,7 +160,7 @@ _COMMON = ("declared", "host", "versions")
 _LEAN = (*_COMMON, "loader", "tier", "slug", "repeat", "commit", "protocol", "started", "warnings", "spans")
 _SAME = ("loader", "tier", "format", "slug")
 _OF_PROOF = _SAME[:3]
-_OF_TRIALS = ("bottleneck_trials", "minimum_step", "asked_step", "spans")  # what trials.json has
+_OF_TRIALS = ("bottleneck_trials", "steps", "spans")  # what records of trials have
 
 
 def _checked(
@@ -164,9 +180,8 @@ def control_runs(plan: Mapping[str, Any], root: Path) -> Iterator[dict[str, Any]
     """Yield the records of the control runs of the sessions shown, those of the same work as the latest one."""
     sessions = shown_by_group(plan, root)
     for entry in plan["bounds"]:
-        session = sessions.get(entry["group"])
-        files = session.rounds(entry["id"]).values() if session else ()
-        records = [*map(read_record, files)]
+        of_group = sessions.get(entry["group"], ())
+        records = [read_record(file) for session in of_group for file in session.rounds(entry["id"]).values()]
         latest = max(records, key=lambda record: record["started"], default=None)
         yield from (record for record in records if _work_of(record) == _work_of(latest))
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scripts.tables.groups import RESULT, first_of, names_of
+from scripts.common.groups import RESULT, first_of, names_of
 
 
 def rows(rows_and_records: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> Iterator[dict[str, Any]]:

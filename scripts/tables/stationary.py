@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from scripts.common.groups import RESULT, grouped, names_of
 from scripts.decide.rounds import compare
-from scripts.tables.groups import RESULT, grouped, names_of
 
 LEAST_GAPS = 20  # between batches, in a run: with fewer a half is chance
 LEAST_RUNS = 3
@@ -38,7 +38,7 @@ def warning_rows(of_runs: Iterable[tuple[Row, Mapping[str, Any] | None]]) -> Ite
             "seen": f"the second half of its runs was {found.ratio:.2f} times as fast as the first (99 % interval "
             f"{found.low:.2f} to {found.high:.2f}, {len(halves)} runs)",
             "cause": "queues that were full when the clock started, caches that fill, or a changing clock frequency",
-            "hint": "measure longer windows: snakemake --config measure='{seconds: 5}' and the rest of yours",
+            "hint": "measure longer windows: the same command with measure='{seconds: 5}' behind --config",
         }
 
 

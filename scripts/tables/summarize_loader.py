@@ -11,10 +11,10 @@ from typing import Any
 
 from scripts.common.errors import UserError, nearest, run_main
 from scripts.common.files import write_json
+from scripts.common.groups import key_of
 from scripts.common.plan_file import read_plan
 from scripts.tables.chain import chain
 from scripts.tables.columns import COLUMNS
-from scripts.tables.groups import key_of
 from scripts.tables.records import setting_columns
 
 _COMPARED = ("about", "bound", "bound_items_per_second", "percent_of_bound")

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from scripts.common.groups import by_status, grouped, speed_columns
 from scripts.common.statistics import median_of
 from scripts.common.vocabulary import OPERATIONS
-from scripts.tables.groups import by_status, grouped, speed_columns
 
 Row = dict[str, Any]
 Record = Mapping[str, Any]

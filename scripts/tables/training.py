@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import mean, stdev
 from typing import Any
 
+from scripts.common.groups import grouped
 from scripts.common.vocabulary import COMPARED, RESULT_SETTINGS
 from scripts.decide.rounds import compare
-from scripts.tables.groups import grouped
 
 Row = Mapping[str, Any]
 _SAME = ("loader", "tier", *RESULT_SETTINGS, "options")

@@ -14,14 +14,18 @@ _TYPES = {str: "text", int: "whole number", float: "number", bool: "`true` or `f
 _HEAD = """\
 # The tables
 
-Generated from `scripts/tables/columns.py` by `python -m scripts.tables.write_docs`; how to add a column is in
-[extending.md](extending.md#a-column-one-line-of-what-is-recorded).
+The CSV files of `results/tables/DS/`, in UTF-8; a blank is an unknown value. A *result* is all runs of one loader on
+one tier with one combination of settings (`slug`). Only results of the same device, task, cache, step and number of
+ranks are compared with each other.
 
-The CSV files of `results/tables/DS/`, in UTF-8, with a blank for what is not known. A *result* is what runs of one
-loader, tier and settings have in common (`slug`). Results of one device, task, cache, step and number of ranks are
-compared with one another only. Beside the tables are `records.jsonl.gz` (every raw record of runs, bounds and
-tensors, one a line, as [run.schema.json](run.schema.json) describes them), `dataset.json` (`clips.json`, `corpus.json`
-and the resolved config) and `host.json` (machines, versions and commits with their numbers of runs).
+The same folder has `records.jsonl.gz` (every raw record, one per line, see [run.schema.json](run.schema.json)),
+`dataset.json` (data set and config) and `host.json` (machines, versions and commits).
+
+The column *from* says where a value comes from: the plan, the settings, a field of the record, or the median or largest
+over a result's runs. Where it is blank, the value is computed.
+
+`python -m scripts.tables.write_docs` generates this page from `scripts/tables/columns.py`. To add a column, see
+[extending.md](extending.md#a-column-one-line-of-what-is-recorded).
 """
 
 

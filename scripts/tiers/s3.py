@@ -95,7 +95,7 @@ def check(options: dict[str, Any]) -> None:
     if url.scheme not in ("http", "https") or not url.netloc or url.path.strip("/") or url.query:
         raise UserError(
             f"endpoint: found {endpoint!r}, allowed is http:// or https:// with a host, and a port where it is "
-            "another than usual. Write for example endpoint: https://storage.example:9000."
+            "not the usual one. Write for example endpoint: https://storage.example:9000."
         )
     if serve != "none" and endpoint:
         raise UserError(
@@ -109,8 +109,8 @@ def check(options: dict[str, Any]) -> None:
         )
     if serve == "none" and _emulated(options) and not (endpoint or "").startswith("http://"):
         raise UserError(
-            f"latency_ms, stream_mbps, total_mbps: found {_words(options)} for {endpoint or 'https'}; what is emulated "
-            "is so by a proxy, which allowed is before http:// only. Leave them out: what is far away has its own."
+            f"latency_ms, stream_mbps, total_mbps: found {_words(options)} for {endpoint or 'https'}; allowed "
+            "is http://, where a proxy can emulate them. Leave them out: remote storage has a latency of its own."
         )
 
 

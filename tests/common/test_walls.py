@@ -18,9 +18,10 @@ LEFT = {
     **dict.fromkeys(PLUGINS, ("common", "machine")),
     "plan": ("common", "machine", *PLUGINS),
     "prepare": ("common", "machine", *PLUGINS, "plan"),
-    "measure": ("common", "machine", *PLUGINS, "plan"),
-    "tables": ("common",),
-    "report": ("common", "tables"),
+    "decide": ("common",),
+    "tables": ("common", "decide"),
+    "measure": ("common", "machine", *PLUGINS, "plan", "decide", "tables"),  # a session asks for the verdict
+    "report": ("common", "decide", "tables"),
     "feedrate": ("common",),  # the command, a file in no room: it imports the module of a verb by name
 }
 FILES = sorted(path for path in SCRIPTS.rglob("*.py"))

@@ -204,7 +204,7 @@ def test_an_error_of_a_library_on_a_full_disk_is_told_as_that(tmp_path, monkeypa
             lambda index, audio: (index, audio.astype(np.float16).astype(np.float32)),
             r"item \d+ differs at [\d,]+ of 8,000 values.*without loss.*scripts/formats/npy\.py",
         ),
-        (lambda index, audio: (index + 1000, audio), r"item \d+ is none of train"),
+        (lambda index, audio: (index + 1000, audio), r"item \d+ is not in train"),
         (lambda index, audio: (index, audio.astype(np.float64)), r"item \d+ is float64 \(1, 8000\)"),
         (None, r"1 of the first 8 items of train can be read"),
     ],

@@ -1,4 +1,4 @@
-"""docs/formats.md: what the formats say of their layout, and that it is what they write."""
+"""docs/formats.md and docs/loaders.md are what the plug-ins say, and the formats' layout is what they write."""
 
 import re
 
@@ -16,9 +16,10 @@ FILE = re.compile(r"`([\w-]+\.(?:npy|npz|wav|jpg|tar|arrow|h5|beton|mdb|zarr|mem
 TYPE = re.compile(r"\b(u?int(8|16|32|64)|float32|16-bit)\b")
 
 
-def test_the_page_is_current():
+def test_the_pages_are_current():
     """If not: python -m scripts.prepare.write_format_docs."""
     assert write_docs.PAGE.read_text(encoding="utf-8") == "".join(write_docs.lines())
+    assert write_docs.LOADERS.read_text(encoding="utf-8") == write_docs.loaders()
 
 
 @pytest.mark.parametrize("name", plugins.names("formats"))

@@ -285,7 +285,7 @@ def test_a_broken_file_is_tried_once_in_a_call(placed, tmp_path, fault):
     first, tried = again(text, 0)
     assert tried and first["status"] == "failed" and first["reason"].startswith(reason)
     assert "; tried once, on ram with cpu-b32-w0: the other runs" in first["reason"]
-    assert "type: snakemake results/mine.json --forcerun prove_loader, with the --config" in first["reason"]
+    assert "type: snakemake results/mine.json --forcerun prove_loader, then the rest" in first["reason"]
     second, tried = again(text, 1, batch_size=4)
     assert not tried and (second["status"], second["reason"]) == ("skipped", first["reason"])
     assert (first["reason_code"] == "verification") == (fault == "wrong data") and second["reason_code"] == "not-tried"
@@ -326,11 +326,11 @@ def test_the_plan_holds_it(tmp_path):
 
 
 WRONG = [
-    ({"file": "nowhere.py"}, EXAMPLE, "is no file"),
-    ({"name": "ring"}, EXAMPLE, "loader of feedrate's own"),
+    ({"file": "nowhere.py"}, EXAMPLE, "is not a file"),
+    ({"name": "ring"}, EXAMPLE, "one of feedrate's loaders"),
     ({}, EXAMPLE.replace('"wav"', '"wave"'), "Did you mean 'wav'"),
     ({}, EXAMPLE.replace('FORMAT = "wav"', ""), "FORMAT: found nothing"),
-    ({}, EXAMPLE.replace("def dataset", "def data"), "has no open_epochs and no dataset"),
+    ({}, EXAMPLE.replace("def dataset", "def data"), "found no open_epochs and no dataset"),
     ({}, EXAMPLE.replace("(Dataset):", "(Dataset)"), "mine.py, line 9: class MyDataset(Dataset)"),
     ({}, EXAMPLE + "SETTINGS = tuple(dir())\n", "allowed is a plain value"),
     ({"gather": ["item"]}, EXAMPLE, "found an unknown key"),

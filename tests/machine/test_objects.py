@@ -94,7 +94,7 @@ def test_the_server_says_how_long_to_wait(server):
         ("internal", "status 500 InternalError, after 3 attempts"),
         ("reset", "after 3 attempts"),
         ("truncated", "a body that ends after 2,500 of 5,000 bytes"),
-        ("wrong_length", "an answer of 4990 bytes where 5000 were asked for"),
+        ("wrong_length", "an answer of 4990 bytes instead of 5000"),
         ("silent", "no answer in time"),
         ("dribble", "bytes came in time"),
     ],
@@ -125,7 +125,7 @@ def test_who_may_not_read_is_told_at_once(server, fault, words):
 def test_a_stale_object_is_refused_by_name(server):
     stored = filled(server, PREFIX, contents())
     filled(server, PREFIX, {"000004.npy": b"x" * 5004})
-    with pytest.raises(UserError, match=r"000004\.npy.*found another one than was placed"):
+    with pytest.raises(UserError, match=r"000004\.npy.*found another object than the placed one"):
         read_all(server, stored, {})
 
 

@@ -13,7 +13,7 @@ import torch
 
 from scripts.common import plugins
 from scripts.common.corpus import Corpus
-from scripts.measure import checksums, protocol, run, sink
+from scripts.measure import checksums, order, protocol, run, sink
 from scripts.measure.checksums import LEAST_SHUFFLED
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
@@ -237,7 +237,7 @@ CHEATS = {
         (reversed_in_time, halves_exchanged, shifted_by_one, inverted, labels_of_the_next_item, labels_of_equal_sums),
         "other data than was verified in timed epoch 2: item ",
     ),
-    one_huge_batch: "long batches in timed epoch 2: 23 items, asked were 8",
+    one_huge_batch: "long batches in timed epoch 2: 23 items, allowed are 8",
 }
 
 
@@ -251,7 +251,7 @@ def test_other_data_in_a_timed_epoch_is_caught(cheat, batches, corpus):
 
 def test_an_order_that_stays_is_caught(batches, corpus):
     """The same order in two epochs, and the order of the manifest."""
-    assert "not shuffled in timed epoch 1: the order is that of the epoch before" in problems_of(corpus, [batches] * 2)
+    assert "not shuffled in timed epoch 1: the order is that of an earlier epoch" in problems_of(corpus, [batches] * 2)
     rows = sorted(
         ({key: value[row] for key, value in batch.items()} for batch in batches for row in range(len(batch["item"]))),
         key=lambda row: row["item"].item(),
@@ -260,13 +260,14 @@ def test_an_order_that_stays_is_caught(batches, corpus):
     assert "not shuffled: the order is that of the manifest" in problems_of(corpus, [in_order])
 
 
-def test_an_order_that_stays_is_caught_by_a_proof(batches, corpus):
-    """A proof sees but the beginning of the second epoch, and more only where that is no new order."""
+def test_an_order_that_stays_is_caught_by_a_proof(batches, corpus, monkeypatch):
+    """A proof sees but the beginning of an epoch, and more only where that is no new order."""
+    monkeypatch.setattr(order, "LEAST_ITEMS", LEAST_SHUFFLED)
     rows = [{key: value[row] for key, value in batch.items()} for batch in batches for row in range(len(batch["item"]))]
     in_order = sorted(rows, key=lambda row: row["item"].item())
     late = [*rows[:-2], rows[-1], rows[-2]]
     said = {
-        "the epoch before": rows,
+        "an earlier epoch": rows,
         "the manifest": in_order,
         None: late,
     }
@@ -277,12 +278,12 @@ def test_an_order_that_stays_is_caught_by_a_proof(batches, corpus):
         one_by_one = [[torch.utils.data.default_collate([row]) for row in epoch] for epoch in (rows, second)]
         verifier.finish([Sink("cpu").consume(batch) for batch in one_by_one[0]])
         verifier.faults.clear()  # nobody has looked at its items
-        run._Run._second_epoch(asked, iter(one_by_one[1]), Sink("cpu"))
+        run._Run._beginning(asked, 1, iter(one_by_one[1]), Sink("cpu"))
         expected = [f"not shuffled in epoch 1: the order is that of {like}"] if like else []
         assert verifier.problems == expected
         assert len(taken) == len(rows) - (like is None), "until it is another order: in the second item from the end"
         taken.clear()
-        run._Run._second_epoch(asked, iter(one_by_one[1][::-1]), Sink("cpu"))
+        run._Run._beginning(asked, 1, iter(one_by_one[1][::-1]), Sink("cpu"))
         assert verifier.problems == expected and len(taken) == LEAST_SHUFFLED < len(rows)
 
 

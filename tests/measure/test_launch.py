@@ -166,12 +166,15 @@ def server(placed):
     made.close()
 
 
-def done(placed, folder: Path, first: str, minutes=None, server=None, **more) -> tuple[launch.Ended, Sampler]:
-    """Do the proof of a loader that does `first`; return how it ended, and who looked at it."""
+def done(
+    placed, folder: Path, first: str, minutes=None, server=None, mode="proof", settings=(), **more
+) -> tuple[launch.Ended, Sampler]:
+    """Do the proof of a loader that does `first`, or what `mode` says; return how it ended, and who looked at it."""
     (folder / "mine.py").write_text(WHOLE.format(first=first))
     location = location_of(placed / "memmap").as_json()
-    result = Result(loader="mine", file=str(folder / "mine.py"), location=location, mode="proof", threads=1)
-    result = replace(result, corpus=str(placed / "corpus"), settings={"batch_size": 8}, path=str(folder / "proof.json"))
+    result = Result(loader="mine", file=str(folder / "mine.py"), location=location, mode=mode, threads=1)
+    settings = {"batch_size": 8, **dict(settings)}
+    result = replace(result, corpus=str(placed / "corpus"), settings=settings, path=str(folder / "proof.json"))
     asked = launch.Job(one_run.completed_result(one_run.loader_of(result), result), 1, **more)
     watch = Sampler(gpu=False)
     return launch.run(asked, watch, server, minutes), watch
@@ -209,6 +212,66 @@ def test_an_interpreter_joins_its_groups_and_has_its_environment(placed, tmp_pat
     found, _ = done(placed, tmp_path, first, groups=[str(tmp_path)], environment={"ASKED": "so"})
     assert found.status == 0 and found.record["status"] == "ok"
     assert (tmp_path / "cgroup.procs").read_text() == "0\n"
+
+
+DAEMON = """
+import os, pathlib, subprocess, sys, time
+number = pathlib.Path({number!r})
+work = "import os, pathlib, sys, time\\nheld = bytearray(os.urandom(60_000_000))\\n"
+work += "pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\\nwhile True: pass"
+if os.fork() == 0:
+    os.setsid()
+    if {program}:
+        subprocess.Popen([sys.executable, "-c", work, str(number)], env={{}}, start_new_session=True)
+    elif os.fork() == 0:
+        sys.argv = ["", str(number)]
+        exec(work)
+    os._exit(0)
+os.wait()
+while not (number.exists() and number.read_text()):
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("fork", [True, False], ids=["fork", "interpreter"])
+@pytest.mark.parametrize("program", [True, False], ids=["program", "forked"])
+def test_a_helper_that_leaves_its_tree_is_seen_with_it_and_ends_with_it(placed, tmp_path, server, fork, program):
+    """By two forks, a session of its own and an empty environment."""
+    number = tmp_path / "number"
+    first = f"exec({DAEMON.format(number=str(number), program=program)!r}, {{}})"
+    found, watch = done(placed, tmp_path, first, 5, server if fork else None, mode="epochs")
+    assert found.record["status"] == "ok"
+    began, ended = (found.record["sampled"][edge] for edge in ("begin", "end"))
+    inside = [sample for sample in watch.samples if began <= sample.time <= ended]
+    assert {sample.processes for sample in inside} == {2}
+    assert min(sample.private_bytes for sample in inside) > 60_000_000
+    until(lambda: not psutil.pid_exists(int(number.read_text())), 5)
+
+
+THREADS = """
+import hashlib, threading, time
+
+def work(block=bytes(2_000_000)):
+    while True:
+        hashlib.sha256(block)  # without the interpreter's lock
+        time.sleep(0.01)
+
+for _ in range(5):
+    threading.Thread(target=work, daemon=True).start()
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "workers", "least"), [("pass", 0, 0), ("pass", 1, 1), (THREADS, 0, 5), (THREADS, 1, 6)]
+)
+def test_the_threads_that_work_for_a_loader_are_counted_whatever_its_workers(
+    placed, tmp_path, server, first, workers, least
+):
+    """The queues of a worker have three threads, which work where batches are tiny; what only waits is not counted."""
+    settings = {"workers": workers, "prefetch": 2}
+    found, _ = done(placed, tmp_path, f"exec({first!r}, {{}})", None, server, "epochs", settings)
+    assert found.record["resources"]["loader_threads"] in range(least, least + 1 + 3 * workers)
 
 
 def test_a_server_that_is_killed_is_another_one_for_the_next_job(placed, tmp_path, server):

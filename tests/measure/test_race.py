@@ -1,8 +1,8 @@
 """A session played with planted speeds: who is run when, what is made again, who leaves, when it ends."""
 
 import random
+import re
 from collections import Counter
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -68,18 +68,30 @@ def test_progress_names_what_is_fastest_once_several_are_measured(capsys):
         def say(self, race):
             display(race)
 
-    display = run_session.Display(6, 0.0)
+    display = run_session.Display(None)
     planted = {f"disk/{name}/b32": 1000.0 * (place + 1) for place, name in enumerate("abcdef")}
     Shown(planted, rounds=2)
     first, second = capsys.readouterr().err.splitlines()
     assert first == "round 1, 6 of 6 results"
     assert second.startswith("round 2, 6 of 6 results; fastest so far (medians): f on disk ")
 
-    display = run_session.Display(6, 0.0)
+    display = run_session.Display(None)
     display.inplace = True
     Shown(planted, rounds=1)
     named = ["fastest so far" in line for line in capsys.readouterr().err.split("\r")[1:]]
     assert named == sorted(named) and named[-1] and named.count(False) >= 3
+
+
+def test_the_time_left_is_that_of_the_least_rounds_where_they_take_longer_than_the_session(capsys):
+    class Shown(Played):
+        def say(self, race):
+            display(race)
+
+    display = run_session.Display(0.1, after=60.0)
+    display.inplace = True
+    Shown({f"disk/{name}/b32": 1000.0 for name in "abcdef"}, seconds=6.0, seconds_of=lambda _one: 60.0)
+    left = re.findall(r"([\d.]+) min left", capsys.readouterr().err)
+    assert left[0] == "18.0" and left[-1] == "1.0" and len(set(left)) == 18, "a minute a run, and one afterwards"
 
 
 def test_what_is_far_behind_leaves_early_what_is_behind_later_and_what_leads_stays():
@@ -201,102 +213,78 @@ def test_equal_results_stay_equal():
 
 
 @pytest.mark.parametrize(
-    ("minutes", "results", "explained", "spent", "seconds"),
+    ("minutes", "results", "part", "spent", "seconds"),
     [
-        (5, 20, True, 0.0, 225.0),  # three quarters of five minutes
-        (5, 20, False, 0.0, 300.0),
-        (5, 10, False, 100.0, 50.0),  # half of the results, what was spent before taken off
-        (5, 1, True, 0.0, 30.0),  # a twentieth would be 11 s
-        (0.2, 1, True, 0.0, 9.0),
-        ("none", 20, True, 0.0, None),
+        (5, 20, 0.75, 0.0, 225.0),
+        (5, 20, 1.0, 0.0, 300.0),
+        (5, 10, 1.0, 100.0, 50.0),  # half of the results, what was spent before taken off
+        (5, 1, 0.75, 0.0, 30.0),  # a twentieth would be 11 s
+        (0.2, 1, 0.75, 0.0, 9.0),
+        ("none", 20, 0.75, 0.0, None),
     ],
 )
-def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, explained, spent, seconds):
-    told = {"measure": {"minutes": minutes}, "planned": 20, "explains": explained, "results": range(results)}
-    assert run_session.Session._race_seconds(SimpleNamespace(**told), spent) == seconds
+def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, part, spent, seconds):
+    told = {"measure": {"minutes": minutes}, "planned": 20, "results": range(results)}
+    assert run_session.Session.seconds(SimpleNamespace(**told), part, spent) == seconds
 
 
 RUN = {"device": "cpu", "workers": 0}
 LOCAL = {"emulate": None, "location": {"path": "/mnt/disk"}}
 
 
-def candidates(speeds, now=None, **settings):
-    """The candidates of a race over results of these loaders."""
-    runs = {
-        one: SimpleNamespace(
-            **{"loader": one.partition("@")[0], "tier": one.partition("@")[2], "slug": ""},
-            **{"task": "read", "cache": "warm", "step_ms": 0, **LOCAL},
-            settings={**RUN, **settings.get(one, {})},
-        )
-        for one in speeds
+SETTINGS = {"batch_size": 32, "prefetch": 2, "device": "cpu"}
+
+
+def tried(path, **settings):
+    """A result that its path names: loader, tier and slug."""
+    loader, tier, slug = path.split("/")
+    known = {"loader": loader, "tier": tier, "slug": slug, "task": "read", "cache": "warm", "step_ms": 0, **LOCAL}
+    return SimpleNamespace(**known, settings={**SETTINGS, **settings})
+
+
+def test_what_the_verdict_has_explained_is_explained(monkeypatch):
+    """Of results of this session that read from a warm cache; a training is explained by its AU."""
+    explained = ["a/disk/w0", "now/ram/w2", "elsewhere/ram/w2"], ["train/ram/w0"]
+    answers = [{"explain": names} for names in explained]
+    monkeypatch.setattr(run_session, "verdict_of", lambda _plan, _root: {"answers": answers})
+    runs = {path: tried(path) for path in ("a/disk/w0", "now/ram/w2", "train/ram/w0")}
+    runs["train/ram/w0"].task = "train"
+    results = {"/".join((run.tier, run.loader, run.slug)): run for run in runs.values()}
+    session = SimpleNamespace(results=results, root=None, plan=SimpleNamespace(content={}))
+    assert run_session.Session._candidates(session) == ["disk/a/w0", "ram/now/w2"]
+
+
+@pytest.mark.parametrize(("minutes", "tries"), [("none", 6), (5, 6), (0.1, 4)])
+def test_steps_are_tried_with_all_loaders_before_what_leads_is_explained(monkeypatch, minutes, tries):
+    """Each one's fastest settings on its fastest tier, and with fewer workers; the time for that is limited."""
+    speeds = {"a/ram/w2": 9.0, "a/disk/w2": 8.0, "a/ram/w0": 5.0, "a/ram/w4": 4.0, "b/ram/w0": 7.0}
+    speeds |= {"b/ram/w2": 6.0, "now/ram/w2": 2.0, "now/ram/w0": 1.0, "c/ram/w2": 3.0, "train/ram/w0": 99.0}
+    speeds = {path: 1000 * speed for path, speed in speeds.items()} | {
+        "hopeless/ram/w0": 32 / 0.081,
+        "ahead/ram/w2": 1.0,
     }
-    played = Played(speeds, rounds=8, noise=0.02, scenario=lambda one: run_session.scenario(runs[one]))
-    session = SimpleNamespace(
-        **{"results": runs, "now": now, "_starves": lambda _one, _rate: False},
-        _expense=lambda one: runs[one].settings["workers"],
-    )
-    return run_session.Session._candidates(session, played.race)
-
-
-def test_what_is_explained_is_the_fastest_what_the_report_names_and_what_one_has_now():
-    speeds = {"dear": 100.0, "cheap": 99.5, "far": 20.0, "now": 10.0, "gpu": 5.0}
-    settings = {"dear": {"workers": 2}, "gpu": {"device": "cuda"}}
-    assert set(candidates(speeds, now="now", **settings)) == {"dear", "cheap", "now", "gpu"}
-
-
-def test_of_a_loader_on_two_tiers_one_is_explained():
-    speeds = {"a@ram": 101.0, "a@disk": 100.0, "b@ram": 50.0, "b@disk": 50.0}
-    found = candidates(speeds, **{path: {"workers": path.endswith("ram")} for path in speeds})
-    assert found == ["a@disk"], "the cheaper one"
-
-
-def test_of_equals_that_is_explained_which_feeds_the_step_as_the_report_chooses():
-    settings = {"batch_size": 32, "prefetch": 2, "device": "cpu"}
-    runs = {
-        name: SimpleNamespace(loader="any", tier="disk", location={}, settings={**settings, "workers": workers})
-        for name, workers in (("waits", 0), ("ahead", 2))
-    }
-    proof = {"declared": {"preloads": False, "lifetime": "lasting"}}
-    for step_ms, rate, first in ((20, 8000.0, "ahead"), (20, 80_000.0, "waits"), (None, 8000.0, "waits")):
-        bases = SimpleNamespace(proof=lambda _row: proof)
-        session = SimpleNamespace(results=runs, bases=bases, step_ms=step_ms, starving=set())
-        expense = {
-            name: (run_session.Session._starves(session, name, rate), run_session.Session._expense(session, name))
-            for name in runs
-        }
-        assert min(expense, key=expense.__getitem__) == first, (step_ms, rate)
-
-
-def test_what_a_trial_shows_to_starve_the_step_has_another_explained_too():
-    """Work after a wait is slower: AU may be 88 % where the rate says 94 %; the report names what feeds the step."""
-    runs = {
-        name: SimpleNamespace(
-            loader="any", settings={"batch_size": 32, "prefetch": 2, "workers": workers, "device": "cpu"}
-        )
-        for name, workers in (("waits", 0), ("ahead", 2))
-    }
-    tried = []
-    session = SimpleNamespace(results=runs, step_ms=20, starving=set(), explains=True)
-    starves = partial(run_session.Session._starves, session)
-
-    def search(_runner, result, _leads, _rate):
-        tried.append(result)
-        if result == "waits":  # its trial has 87.6 %
-            session.starving.add(run_session._waits(runs[result]))
-
-    session._search = search
-    session._candidates = lambda _race: [min(runs, key=lambda one: (starves(one, 25_000.0), one == "ahead"))]
-    race = SimpleNamespace(leaders=lambda: [], speeds=lambda: [{one: {0: 25_000.0} for one in runs}])
-    assert run_session.Session._explained(session, None, race) == ["waits", "ahead"] == tried
-
-
-def test_of_trainings_nothing_is_explained():
-    run = SimpleNamespace(
-        loader="a", tier="disk", slug="", settings=RUN, task="train", cache="warm", step_ms=0, **LOCAL
-    )
-    played = Played({"a": 100.0}, rounds=3, scenario=lambda _one: run_session.scenario(run))
-    session = SimpleNamespace(results={"a": run}, now=None, _expense=lambda _one: 0)
-    assert run_session.Session._candidates(session, played.race) == []
+    runs = {path: tried(path, workers=int(path[-1])) for path in speeds}
+    runs["train/ram/w0"].task = "train"
+    made, clock = [], iter(range(0, 1000, 7))
+    monkeypatch.setattr(run_session.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(run_session, "middles", lambda _race: speeds)
+    session = run_session.Session.__new__(run_session.Session)
+    session.__dict__ |= {"results": runs, "now": "now", "step_ms": 20, "measure": {"minutes": minutes, "steps": "all"}}
+    session.__dict__ |= {"_steps_of": lambda path, batch_ms: (path, batch_ms), "_trials": lambda path: path}
+    session.__dict__ |= {"_candidates": lambda: ["b/ram/w0"]}
+    session.measure |= {"bottlenecks": "candidates", "timeline": "none"}
+    session._explain = lambda _runner, asked, kind: made.append((kind, asked))
+    assert session._explained(None, None) == ["b/ram/w0"]
+    order = ["now/ram/w2", "now/ram/w0", "a/ram/w2", "b/ram/w0", "a/ram/w0", "c/ram/w2"]
+    expected = [("steps-", (path, 32000 / speeds[path])) for path in order[:tries]]
+    assert made == [*expected, ("trials-", "b/ram/w0")]
+    made.clear()
+    session.now, session.measure["minutes"] = "hopeless", "none"
+    session._explained(None, None)
+    assert made[0] == ("steps-", ("hopeless/ram/w0", pytest.approx(81.0))), "the current loader is tried all the same"
+    made.clear()
+    session.measure["steps"] = session.measure["bottlenecks"] = "none"
+    assert session._explained(None, None) == ["b/ram/w0"] and made == []
 
 
 def on_two_tiers(speeds):

@@ -105,7 +105,7 @@ PLANTED = {  # what each rank is asked for instead, and what is said
     ),
     "a rank without shards": (
         lambda ask, rank: [[], []] if rank else delivered(ask(0)),
-        r"rank 1 delivered nothing: it has no shard; write more shards, or have fewer ranks \(epoch 0\)",
+        r"rank 1 delivered nothing: it has no shard; write more shards, or use fewer ranks \(epoch 0\)",
     ),
     "a rank that ends an epoch earlier": (
         lambda ask, rank: delivered(ask(rank), range(2 + rank)),
@@ -124,7 +124,7 @@ def test_what_is_planted_is_caught(corpus, formats, ranks, said):
 
 
 def test_a_rank_without_shards_is_told_how_many_there_are(corpus, formats):
-    with pytest.raises(ValueError, match="rank 1 of 2 has no shard, there are 1: have fewer ranks"):
+    with pytest.raises(ValueError, match=r"rank 1 of 2 has no shard, there are 1\. Use fewer ranks"):
         delivered(request_of(corpus, formats, 1, loader="webdataset"), loader="webdataset")
 
 
@@ -254,7 +254,7 @@ def test_ranks_with_uneven_shares_train_to_their_end(tmp_path, corpus, formats):
 
 def test_uneven_shares_that_hang_the_last_step_are_named(tmp_path, corpus, formats):
     """Without DDP's join the rank with more batches waits for steps that the other does not take."""
-    named = r"LateError: .* within 5 s .*: rank 1 waited, .*0.* a rank waits for a step that the others do not take"
+    named = r"LateError: .* within 5 s .*: rank 1 waited, .*0.* waits for a step that the others do not take"
     with pytest.raises(ProcessRaisedException, match=named):
         in_ranks(tmp_path, 5, trained(corpus, formats, joined=False))
 

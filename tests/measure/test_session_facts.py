@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,11 @@ from scripts.common import facts
 from scripts.common.files import read_json, write_json
 from scripts.measure import run_session
 from scripts.measure.run_session import Session
+from scripts.plan.estimate import estimate
 from scripts.plan.experiment import Plan, by_itself
 from scripts.plan.planned import Planned
 from scripts.report.kept import DIFFERS, kept_text
+from tests.support.made_runs import step_trials
 
 LOADERS = ["numpy_memmap", "resident", "torchaudio"]
 DIFFERENT = {  # by what is planted
@@ -38,9 +39,8 @@ class Planted:
     def make(self, run):
         if run.mode == "trials":
             self.trials.append((run.id, run.asked_step_ms))
-            asked = {"step_ms": run.asked_step_ms, "au_percent": 95.0}
-            found = {"bottleneck_trials": {"full": 1.0}, "spans": [], "minimum_step": {"limit_ms": run.step_limit_ms}}
-            return {**self._record(run), **found, "asked_step": asked}
+            steps = step_trials(run.batch_ms, 1.0, run.asked_step_ms) if run.batch_ms else None
+            return {**self._record(run), "bottleneck_trials": {"full": 1.0}, "spans": [], "steps": steps}
         if self.left is not None and (left := self.left - len(self.order)) <= 0:
             raise KeyboardInterrupt(left)
         self.order.append((run.id, run.repeat))
@@ -55,12 +55,12 @@ class Planted:
         return {
             **{"status": "failed" if failed else "ok", "settings": dict(run.settings), "repeat": run.repeat},
             **{"items_per_second": None if failed else SPEEDS[run.loader], "resources": None, "warnings": []},
-            **{"verification": {"problems": problems}, "asked_step": None, "reason": "lost" if failed else None},
+            **{"verification": {"problems": problems}, "steps": None, "reason": "lost" if failed else None},
         }
 
 
-def plan_of(root: Path, **changes) -> Planned:
-    """A plan of three loaders on a disk, whose data and proofs are there."""
+def built(root: Path, **changes) -> Plan:
+    """A plan of three loaders on a disk."""
     measure = {"minutes": "none", "repeats": 2, "bottlenecks": "none", "timeline": "none", **changes.pop("measure", {})}
     raw = {
         "dataset": "demo",
@@ -72,11 +72,17 @@ def plan_of(root: Path, **changes) -> Planned:
         "report": {"now": "torchaudio", "step_ms": 20},
         **changes,
     }
-    plan = Plan(raw, project=root)
-    write_json(root / plan.folder("corpus") / "corpus.json", {"sample": plan.sample.as_json()})
+    return Plan(raw, project=root)
+
+
+def plan_of(root: Path, **changes) -> Planned:
+    """A plan of three loaders on a disk, whose data and proofs are there."""
+    plan = built(root, **changes)
+    write_json(root / plan.folder("corpus") / "corpus.json", {"sample": plan.sample.as_json(), "items": {"train": 64}})
     for proof in plan.proofs.values():
-        declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
+        declared = {"versions": {}, "preloads": False}
         record = {"status": "ok", "started": "then", "checksums_hash": "same", "verification": {}, "declared": declared}
+        record["lifetime"] = "lasting"
         write_json(root / proof.path, record)
         Path(proof.location["held_in"]).mkdir(parents=True, exist_ok=True)
     return Planned(plan.as_json())
@@ -90,11 +96,39 @@ def root(tmp_path, monkeypatch) -> Path:
 
 
 def run(plan: Planned, runner: Planted, name: str = "main", **how):
-    """Take a session to its end, or to where its runner stops it."""
+    """Take a session to its end and explain it, or to where its runner stops it."""
     session = Session(plan, name, **how)
     with contextlib.suppress(KeyboardInterrupt):
-        (session.explained if how.get("explain") else session.run)(runner, lambda _race: None)
+        if not how.get("explain"):
+            session.run(runner, lambda _race: None)
+        session.explained(runner, lambda _race: None)
     return session
+
+
+def session_call(monkeypatch, plan: Planned, planted: Planted) -> Planted:
+    """Take a plan's sessions to their end as the program does, or to where the runner stops them."""
+    monkeypatch.setattr(run_session, "Runner", lambda *_: contextlib.nullcontext(planted))
+    with contextlib.suppress(KeyboardInterrupt):
+        run_session._measure(plan, "main")
+    return planted
+
+
+def write_formats(root: Path, plan: Planned) -> None:
+    """Write a file of each format of a plan, and its copies, as rules before a session do."""
+    for result in plan.results.values():
+        for folder in (root / result.written, Path(result.location["held_in"])):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "data").write_bytes(result.format.encode())
+
+
+def copies(plan: Planned) -> dict[str, int]:
+    """When the file of each copy that a plan's results read was made; its bytes are those of its format."""
+    found = {}
+    for result in plan.results.values():
+        file = Path(result.location["held_in"], "data")
+        assert file.read_bytes() == result.format.encode()
+        found[result.id] = file.stat().st_ctime_ns
+    return found
 
 
 def records(root: Path) -> dict[str, bytes]:
@@ -115,6 +149,36 @@ def test_a_session_that_was_stopped_goes_on_from_its_records(root):
     counted = [int(Path(path).stem) for path in before if Path(path).stem.isdigit() and "bounds" not in path]
     assert min(number for _, number in again.order) > max(counted), "rounds of its own"
     assert run(plan, third := Planted()).facts.folder == session.facts.folder and third.order == [], "nothing is left"
+
+
+COLD = {"sweep": {"device": ["cpu"], "task": ["read"], "workers": [0], "cache": ["warm", "cold"]}}
+LED_COLD, OTHER_COLD = (f"disk/{name}/cpu-b32-w0{{}}-cold" for name in ("numpy_memmap", "torchaudio"))
+LED_COLD, OTHER_COLD = LED_COLD.format("-gather_batch"), OTHER_COLD.format("-decoder_load")
+
+
+def test_only_what_leads_is_measured_from_a_cold_cache_where_the_plan_says_so(root):
+    """And after the race; a session that was stopped there goes on with it, and then nothing is left."""
+    plan = plan_of(root, **COLD, measure={"cold": "leaders"})
+    run(plan, first := Planted(stop_after=7))
+    assert [one for one, _ in first.order[6:]] == [LED_COLD], "after the six warm runs"
+    assert not facts.sessions(root, "demo")[0].state["ended"]
+    session = run(plan, again := Planted())
+    assert {one for one, _ in again.order} == {LED_COLD} and session.facts.state["ended"]
+    assert len(session.facts.rounds(LED_COLD)) == run_session.COLD_RUNS
+    assert run(plan, third := Planted()).facts.folder == session.facts.folder and third.order == []
+    assert [facts.not_leading(row, session.facts) for row in plan.content["results"] if row["cache"] == "cold"] == [
+        row["id"] == OTHER_COLD for row in plan.content["results"] if row["cache"] == "cold"
+    ]
+    run(plan_of(root, **COLD), every := Planted())
+    assert OTHER_COLD in {one for one, _ in every.order}, "the same session goes on, and all are measured"
+    assert len(facts.sessions(root, "demo")) == 1
+
+
+@pytest.mark.parametrize("cache", [["cold"], ["cold", "limited"]])
+def test_without_a_warm_race_all_are_measured_from_a_cold_cache(root, cache):
+    plan = plan_of(root, sweep={**COLD["sweep"], "cache": cache}, measure={"cold": "leaders"})
+    run(plan, runner := Planted())
+    assert {one for one, _ in runner.order} == set(plan.results) and LED_COLD in plan.results
 
 
 @pytest.mark.parametrize(
@@ -149,8 +213,9 @@ def test_what_is_measured_otherwise_has_a_session_of_its_own_and_deletes_nothing
     after = records(root)
     assert after.items() >= before.items()
     shown = facts.shown_by_group(plan.content, root)
-    assert shown["main"].number == session.facts.number, "the latest of those that hold as much"
-    kept = list(facts.kept(plan.content, root, shown.values()))
+    [main] = shown["main"]
+    assert main.number == session.facts.number, "the latest of those that hold as much"
+    kept = list(facts.kept(plan.content, root, [main]))
     assert [(one["session"], one["runs"]) for one in kept] == [("main-1", 6)]
     assert kept[0]["different"] == DIFFERENT[planted], "it says in what"
     assert kept_text({"dataset": "demo", "kept": kept}).startswith("Kept and not shown: 6 runs of 1 earlier session")
@@ -164,6 +229,54 @@ def test_a_longer_session_goes_on_and_a_reworded_report_measures_nothing(root):
     assert session.facts.folder.name == "main-1" and len(longer.order) == 3 and records(root).items() >= before.items()
     session = run(plan_of(root, measure={"repeats": 3}, report={"now": "resident", "step_ms": 99}), none := Planted())
     assert none.order == [] and session.facts.folder.name == "main-1"
+
+
+def test_several_sessions_are_measured_one_after_the_other_with_files_placed_anew(root, monkeypatch):
+    """Rounds of all have numbers of their own; a killed set goes on, and of what is there nothing is measured again."""
+    plan = plan_of(root, measure={"sessions": 3, "bottlenecks": "candidates"})
+    write_formats(root, plan)
+    placed = [copies(plan)]
+    session_call(monkeypatch, plan, Planted(stop_after=6 + 4))
+    placed.append(copies(plan))
+    assert [one.finished for one in facts.sessions(root, "demo")] == [True, False]
+    [shown] = facts.shown_by_group(plan.content, root)["main"]
+    assert shown.folder.name == "main-1", "one that was stopped is not shown beside one that came to its end"
+    before, again = records(root), session_call(monkeypatch, plan, Planted())
+    placed.append(copies(plan))
+    assert records(root).items() >= before.items() and again.trials, "the candidates are explained once, at the end"
+    assert all(len(set(times)) == 3 for times in zip(*(one.values() for one in placed), strict=True))
+    every = facts.sessions(root, "demo")
+    assert [one.folder.name for one in every] == ["main-1", "main-2", "main-3"]
+    assert {one.folder.name for one in every if one.trials(again.trials[0][0])} == {"main-3"}
+    for result in plan.results:
+        rounds = [number for one in every for number in one.rounds(result)]
+        assert [len(one.rounds(result)) for one in every] == [2, 2, 2] and len(set(rounds)) == 6
+    assert len(facts.shown_by_group(plan.content, root)["main"]) == 3
+    assert session_call(monkeypatch, plan, third := Planted()).order == third.trials == [], "nothing is left"
+    assert copies(plan) == placed[-1]
+
+
+def test_a_session_of_another_day_counts_where_its_facts_are_the_same(root, monkeypatch):
+    plans = [plan_of(root, measure={"sessions": count}) for count in (1, 3, 2)]
+    write_formats(root, plans[0])
+    calls = [session_call(monkeypatch, plan, Planted()) for plan in plans]
+    assert [len(one.order) for one in calls] == [6, 12, 0], "only the missing ones are measured"
+    shown = facts.shown_by_group(plans[2].content, root)["main"]
+    assert [one.number for one in shown] == [1, 2, 3], "more than asked for are no reason to show fewer"
+    other = session_call(monkeypatch, plan_of(root, measure={"seconds": 9.0}), Planted())
+    assert len(other.order) == 6 and [one.number for one in facts.shown_by_group(plans[1].content, root)["main"]] == [
+        *(1, 2, 3)
+    ], "what relies on something else is of no set"
+    monkeypatch.setattr(run_session, "cores_allowed", lambda: 77)
+    assert len(session_call(monkeypatch, plans[0], Planted()).order) == 6, "nor is what another machine measured"
+
+
+def test_the_plan_knows_which_sessions_are_left(root):
+    """A third of a set is there: two thirds of the minutes are left."""
+    run(plan_of(root), Planted())
+    one, three = (built(root, measure={"sessions": count, "minutes": 4.0}) for count in (1, 3))
+    assert [{plan.sessions_left(result) for result in plan.results} for plan in (one, three)] == [{0}, {2}]
+    assert not estimate(one).left and estimate(three).session_minutes == pytest.approx(8)
 
 
 def test_what_failed_by_the_machine_is_tried_again_and_wrong_data_is_not(root):
@@ -203,7 +316,8 @@ def test_another_step_is_tried_in_the_session_that_is_shown_and_no_trial_is_over
     assert again.order == [] and {step for _, step in again.trials} - {0.0} == {35}
     assert records(root).items() >= before.items() and session.facts.folder.name == "main-1"
     of_first = next(iter(dict(again.trials)))
-    assert session.facts.trials(of_first).name == "trials-1.json"
+    assert session.facts.trials(of_first, facts.STEPS).name == "steps-1.json"
+    assert session.facts.trials(of_first).name == "trials-0.json", "what explains its speed says nothing of steps"
     run(plan, third := Planted(), explain=True)
     assert third.trials == []
 
@@ -226,9 +340,8 @@ def test_a_loader_by_itself_has_the_current_one_beside_it(root):
     assert session.facts.folder.name == "only-resident-1"
     run(plan, Planted())
     ids = {result.id for result in plan.of_loader("resident")}
-    assert facts.shown_by_group(plan.content, root, ids)["main"].name == "main", (
-        "of a session of all, where it is there"
-    )
+    [shown] = facts.shown_by_group(plan.content, root, ids)["main"]
+    assert shown.name == "main", "of a session of all, where it is there"
 
 
 def test_only_some_loaders_are_measured_where_the_config_says_so(root):
@@ -257,15 +370,6 @@ def test_what_an_epoch_start_took_is_told_to_the_runs_of_other_rounds(root):
     assert session._start(other, 4) == {"start_seconds": None, "start_within": 10.0}
 
 
-@pytest.mark.parametrize("rate, tried", [(100.0, False), (700.0, False), (800.0, True), (5000.0, True)])
-def test_the_users_step_is_not_tried_with_what_is_far_too_slow_for_it(root, rate, tried):
-    """A batch of 32 at 720 items/s takes 44 ms: AU is 45 % at most."""
-    session = Session(plan_of(root), "main")
-    result, first = next(iter(session.results.items()))
-    session.results[result] = replace(first, settings={**first.settings, "batch_size": 32, "workers": 2, "prefetch": 2})
-    assert session._trials(result, False, rate).asked_step_ms == (20 if tried else 0.0)
-
-
 def test_what_runs_rely_on(root):
     plan = plan_of(root)
     row = vars(next(iter(plan.results.values())))
@@ -279,6 +383,7 @@ def test_what_runs_rely_on(root):
     assert relies(emulate="hdd_7200") != known
     assert relies(limited_share=0.25) == known, "the cache is not limited"
     assert relies(cache="limited", limited_share=0.25) != relies(cache="limited", limited_share=0.5)
+    assert relies(host_share=0.9) == known and relies(step_ms=20, host_share=0.9) != relies(step_ms=20, host_share=0.3)
     written = [known]  # nothing is known of its files
     for files, seconds in ((2, 1.0), (2, 9.0), (8, 1.0)):
         write_json(root / f"{row['written']}.json", {"files": files, "seconds": seconds})

@@ -8,6 +8,7 @@ import pytest
 
 from scripts.common.corpus import Corpus
 from scripts.common.files import write_json
+from scripts.common.vocabulary import NOT_WARM
 from scripts.machine import devices, page_cache
 from scripts.machine.folders import location_of
 from scripts.measure import launch, one_run, run_session
@@ -18,6 +19,7 @@ from scripts.plan.results import Bound, Result
 from scripts.tables.records import checked_record
 from tests.support.loader_cases import write_format
 from tests.support.made_corpus import make_corpus
+from tests.support.made_runs import step_trials
 from tests.support.workflow_copy import folders
 
 
@@ -55,6 +57,40 @@ def test_a_warm_run_finds_its_files_in_the_cache_after_a_limited_one(plan, monke
     assert shares[0] == 1 and shares[2] == 0 and shares[3:] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("evicted", "room", "tries", "says"),
+    [
+        (1, 10**12, 2, None),  # others had put the files out of the cache once
+        (99, 10**12, TRIES, "0 % of them stayed in the page cache. Other programs"),
+        (99, 10**6, 1, "0.01 GB, and memory has room for 0.00 GB beside what processes use and"),
+        (0, 10**12, 1, "its files are in the page cache, so that it reads past that, or other files"),
+    ],
+)
+def test_a_run_that_was_not_warm_is_tried_again_where_there_is_room(plan, monkeypatch, evicted, room, tries, says):
+    """It says the cause that was seen; more memory is no advice where there is room."""
+    with folders() as (disk, _):
+        (disk / "train").mkdir()
+        (disk / "train" / "data.bin").write_bytes(bytes(8_000_000))
+        files, shares = page_cache.files_of(disk), []
+
+        def made(_runner, _result, _fork):
+            shares.append(page_cache.residency(files).share)
+            warm = evicted and len(shares) > evicted
+            if not warm and evicted:
+                page_cache.evict(files)
+            code = None if warm else NOT_WARM
+            return {"reason_code": code, "reason": code and "not warm: 8 MB were read from a device for 8 MB of files"}
+
+        monkeypatch.setattr(Runner, "_no_room", lambda _runner, _run: None)
+        monkeypatch.setattr(Runner, "made", made)
+        monkeypatch.setattr(devices, "available_ram", lambda: room)
+        at = {"uri": f"file://{disk}", "path": str(disk), "held_in": str(disk)}
+        record = Runner(plan.sample, None).make(replace(plan.results[0], location=at, cache="warm"))
+    assert shares == [1] * tries, "the files are read into the cache before another try"
+    assert (record["reason_code"] is None) == (says is None)
+    assert says is None or (says in record["reason"] and "more memory" not in record["reason"])
+
+
 @pytest.mark.parametrize("ended", [
     launch.Ended(None, Cause.NO_END, "no end"), launch.Ended(-11, Cause.CRASHED, "it crashed"),
     launch.Ended(3, Cause.LOST, "status 3"), launch.Ended(None, Cause.NO_SERVER, "gone"),
@@ -69,27 +105,22 @@ def test_a_control_run_that_breaks_leaves_its_reason(plan, tmp_path, monkeypatch
 
 
 def test_trials_are_made_again_where_they_failed_or_do_not_say_all_that_is_asked_for(plan):
-    step = {"step_ms": 20, "au_percent": 80.0}
-    result = replace(plan.results[0], bottlenecks=False, timeline=False, step_limit_ms=0.0, asked_step_ms=20)
-    trials = {"status": "ok", "asked_step": step, "minimum_step": None, "bottleneck_trials": None, "spans": None}
-    trials |= {"warnings": []}
-    assert run_session._answers(trials, result)
-    assert not run_session._answers(trials | {"asked_step": None}, result), "its rate said enough, of another step"
-    assert run_session._answers(trials | {"asked_step": None}, replace(result, asked_step_ms=0.0))
-    broke = {"asked_step": None, "warnings": [{"code": "no-steps"}]}
-    assert run_session._answers(trials | broke, result), "it breaks with steps"
-    assert not run_session._answers(trials, replace(result, asked_step_ms=10))
-    assert not run_session._answers(trials | {"status": "failed"}, result)
+    result = replace(plan.results[0], bottlenecks=False, timeline=False)
+    trials = {"status": "ok", "steps": None, "bottleneck_trials": None, "spans": None, "warnings": []}
+    assert run_session._answers(trials, result) and not run_session._answers(trials | {"status": "failed"}, result)
     for more, said, broke in (
         ({"bottlenecks": True}, {"bottleneck_trials": {"full": 1.0}}, "no-bottleneck-trials"),
         ({"timeline": True}, {"spans": []}, "no-timeline"),
-        ({"step_limit_ms": 200.0}, {"minimum_step": {"limit_ms": 200.0}}, "no-steps"),
+        ({"batch_ms": 10.0, "asked_step_ms": 20.0}, {"steps": step_trials(10.0, 1.0)}, "no-steps"),
     ):
         asked = replace(result, **more)
         assert not run_session._answers(trials, asked)
         assert run_session._answers(trials | said, asked)
         assert run_session._answers(trials | {"warnings": [{"code": broke}]}, asked), "it cannot be said"
-    assert not run_session._answers(trials | {"minimum_step": {"limit_ms": 100.0}}, asked)
+    tried = trials | said
+    assert run_session._answers(tried, replace(asked, batch_ms=11.0, asked_step_ms=0.0)), "about as long"
+    for changed in ({"batch_ms": 13.0}, {"asked_step_ms": 10.0}, {"host_share": 0.5}):
+        assert not run_session._answers(tried, replace(asked, **changed))
 
 
 @pytest.fixture
@@ -118,6 +149,18 @@ def test_a_run_that_leaves_no_record_is_tried_again(monkeypatch, small, cause, l
     record = Runner(Corpus(Path(small.corpus)).sample, random.Random(0)).make(small)
     assert len(set(asked)) == tries
     assert (record["status"], record["reason_code"]) == (("failed", cause) if lost == TRIES else ("ok", None))
+
+
+def test_trials_with_steps_leave_a_record_of_each_length(small):
+    with Runner(Corpus(Path(small.corpus)).sample, random.Random(0)) as runner:
+        write_json(Path(small.path), runner.make(small))
+        asked = {"batch_ms": 5.0, "asked_step_ms": 8.0, "host_share": 0.5}
+        record = runner.make(replace(small, mode="trials", proof=small.path, **asked))
+    checked_record(record, Path(small.path))
+    steps = record["steps"]
+    assert [steps[name]["step_ms"] for name in ("plain", "knee", "long", "check")] == [0.0, 5.0, 20.0, 8.0]
+    assert all(steps[name]["period_ms"] >= 0.99 * steps[name]["step_ms"] for name in ("knee", "long", "check"))
+    assert steps["host_share"] == 0.5 and record["warnings"] == []
 
 
 def test_a_batch_that_is_larger_than_the_split_is_a_batch_of_all(small):

@@ -306,7 +306,7 @@ def test_a_record_holds_them_and_keeps_to_the_schema(placed, tmp_path, cache, mo
 
 def test_a_limited_cache_has_none(placed, tmp_path):
     done = run(placed, tmp_path, "--timeline", "--cache", "limited")
-    assert done.returncode != 0 and "--timeline: found with --cache limited" in done.stderr
+    assert done.returncode != 0 and "--timeline: found --cache limited" in done.stderr
     assert not (tmp_path / "run.json").exists()
 
 

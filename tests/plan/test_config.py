@@ -386,6 +386,38 @@ def test_a_preset_leaves_out_no_loader_that_is_asked_for_by_name(raw, own):
     assert Plan({**raw, "preset": "none"}).left_out == []
 
 
+@pytest.mark.parametrize("cores", [2, 7])
+def test_quick_gives_each_loader_no_worker_and_those_of_its_guide(raw, own, monkeypatch, cores):
+    """A user's own file too, unless it says otherwise; a library that needs a thread has one in place of none."""
+    monkeypatch.setattr(configuration, "cores_allowed", lambda: cores)
+    raw["loaders"] = [{"name": "mine", "file": own["file"]}, "zarr"]
+    plan = Plan({**raw, "preset": "quick"}, asked=["zarr"])
+    found = {name: {run.settings["workers"] for run in plan.results if run.loader == name} for name in plan.loaders}
+    assert found.pop("resident") == {None} and {"mine", "zarr", "ring"} <= found.keys()
+    assert found == {name: {int("dali" in name), cores} for name in found}
+    assert any(str(cores) in notice and "guide" in notice for notice in plan.notices)
+
+
+def test_a_loader_may_name_the_workers_that_its_guide_would_take(raw, tmp_path, own):
+    named = {"name": "mine", "file": own["file"], "workers": ["guide"]}
+    for said, numbers in ((3, {3}), (0, None), ("many", None)):
+        (tmp_path / "mine.py").write_text(f"{OWN}\nGUIDE_WORKERS = {said!r}\n")
+        if numbers:
+            assert {one.settings["workers"] for one in Plan({**raw, "loaders": [named]}).results} == numbers
+        else:
+            assert "GUIDE_WORKERS" in refused({**raw, "loaders": [named]})
+    assert "guide" in refused({**raw, "sweep": {**raw["sweep"], "workers": ["guides"]}})
+
+
+def test_quick_measures_one_tier_and_what_leads_from_a_cold_cache(raw):
+    plan = Plan({**raw, "preset": "quick"})
+    assert list(plan.tiers) == ["disk"]
+    warm = {one.id for one in plan.results if one.cache == "warm"}
+    cold = {one.id: one.if_leads for one in plan.results if one.cache == "cold"}
+    assert set(cold.values()) == {one for one in warm if "resident" not in one}, "which is never cold"
+    assert {one.if_leads for one in plan.results if one.id in warm} == {None}
+
+
 def test_a_ladder_measures_its_steps_and_what_is_a_target(raw, own):
     raw["loaders"] = [*raw["loaders"], own]
     assert set(Plan(raw, {"preset": "ladder"}).loaders) == {"torchaudio", "npy", "numpy_memmap"}

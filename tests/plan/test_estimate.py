@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.measure import race
+from scripts.plan import estimate as estimated
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import Plan
 from tests.support.made_runs import measured
@@ -47,7 +49,7 @@ def test_more_rounds_items_and_formats_take_longer(plan, tmp_path):
         assert estimate(other).minutes > estimate(plan).minutes, change
 
 
-def test_the_first_round_is_finished_in_any_case_and_is_longer_on_a_gpu(plan, tmp_path, monkeypatch):
+def test_the_least_rounds_are_finished_in_any_case_and_is_longer_on_a_gpu(plan, tmp_path, monkeypatch):
     monkeypatch.setattr(Plan, "has_gpu", True)
     short = {**plan.config["measure"], "minutes": 0.5, "seconds": 3}
     asked = {"task": ["read"], "batch_size": [8, 16, 32, 64], "pin_memory": [False]}
@@ -56,7 +58,10 @@ def test_the_first_round_is_finished_in_any_case_and_is_longer_on_a_gpu(plan, tm
         sweep = {**plan.config["sweep"], **asked, "device": [device]}
         found.append(estimate(Plan({**plan.config, "measure": short, "sweep": sweep}, project=tmp_path)))
     assert [one.results for one in found] == [8, 8]
-    assert [one.session_minutes for one in found] == pytest.approx([8 * (1 + 3) / 60, 8 * (2.2 + 3) / 60], rel=0.05)
+    assert [one.session_minutes for one in found] == pytest.approx(
+        [3 * 8 * (1 + 3) / 60, 3 * 8 * (2.2 + 3) / 60], rel=0.05
+    )
+    assert estimated.LEAST_ROUNDS == race.LEAST_ROUNDS
 
 
 def test_whole_epochs_are_part_of_the_first_round(plan, tmp_path):
@@ -67,6 +72,19 @@ def test_whole_epochs_are_part_of_the_first_round(plan, tmp_path):
         sweep = {**plan.config["sweep"], "task": [task]}
         each[task] = estimate(Plan({**large, "sweep": sweep}, project=tmp_path)).session_minutes
     assert each["read"] == plan.config["measure"]["minutes"] < 15 < each["train"] == each["ddp"]
+
+
+def test_the_leaders_are_measured_cold_within_the_sessions_minutes(plan, tmp_path):
+    sweep = {**plan.config["sweep"], "task": ["read"], "cache": ["warm", "cold"]}
+    minutes, rounds = ({**plan.config["measure"], "cold": "leaders", "minutes": m} for m in (5, "none"))
+    found, longer = (
+        Plan({**plan.config, "sweep": sweep, "measure": one}, project=tmp_path) for one in (minutes, rounds)
+    )
+    assert len(found.results) == 4
+    assert (estimate(found).results, estimate(found).left, estimate(found).session_minutes) == (2, 2, 5)
+    assert "cold" in estimate(found).words()
+    warm = Plan({**longer.config, "sweep": {**sweep, "cache": ["warm"]}}, project=tmp_path)
+    assert estimate(longer).session_minutes > estimate(warm).session_minutes
 
 
 def test_what_has_a_run_is_done(plan):

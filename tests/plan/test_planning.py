@@ -1,17 +1,14 @@
 """The plan of a call: built and written by the call that the user types, read by its jobs, and what is made for it."""
 
 import json
-import shlex
 
 import pytest
 
-from scripts.common import given
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.plan import planning
 from scripts.plan.experiment import Plan, by_itself
 from scripts.plan.planning import asked_for
-from scripts.report import commands
 from tests.support.made_runs import measured
 
 LOADERS = ["numpy_memmap", "resident", "torchaudio"]
@@ -132,15 +129,3 @@ def test_another_call_at_work_and_too_little_room_are_refused(config, monkeypatc
 def test_what_an_earlier_call_left_in_ram_goes_when_one_begins(config, monkeypatch):
     monkeypatch.setattr(planning, "remove_from_ram", lambda _plan: ["/dev/shm/left"])
     assert typed(config).begin([])[0].endswith("/dev/shm/left")
-
-
-def test_commands_that_are_advised_measure_the_same_session(config):
-    """All that the call said behind --config is said again, with what the advice changes in its place."""
-    said = {"dataset": "demo", "datasets": {"demo": {"clips": "256"}}, "measure": {"minutes": 1, "seconds": 2}}
-    plan = typed({**config, "datasets": {"demo": {"source": "synthetic", "clips": 256}}})
-    plan.plan.given = given.merged({}, said)
-    tables = {"dataset": {"dataset": "demo", "config": {"preset": "none"}, "given": said}}
-    command = commands.typed(commands.of_session(tables), "measure='{minutes: 5}'")
-    words = command.split("--config ")[1]
-    assert given.read_words(shlex.split(words)) == given.merged(said, {"measure": {"minutes": 5}})
-    assert command.count("--config") == 1 and command.startswith("snakemake ")

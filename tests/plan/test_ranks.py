@@ -57,7 +57,7 @@ def test_more_workers_than_cores_are_said_before_anything_runs(raw, monkeypatch,
     monkeypatch.setattr(experiment, "cores_allowed", lambda: cores)
     raw["sweep"] |= {"world": [1, world], "workers": [0, workers] if workers else [0]}
     [notice] = Plan(raw).notices
-    assert notice.startswith(f"sweep.world: {world} ranks with {workers} workers each share {cores} cores: ")
+    assert notice.startswith(f"sweep.world: {world} ranks with {workers} workers each share {cores} cores. ")
 
 
 def test_what_is_no_number_of_ranks_is_refused(raw):

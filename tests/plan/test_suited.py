@@ -64,10 +64,10 @@ def test_what_can_never_run_is_a_row_and_not_planned(raw, changes, loaders, sett
 @pytest.mark.parametrize(
     ("sweep", "key", "right"),
     [
-        ({"device": ["cuda"]}, "sweep.device: found cuda,", "'sweep={device: [cpu]}'"),
-        ({"task": ["augment"], "device": ["cuda", "auto"]}, "sweep.task: found augment,", "'sweep={task: [read]}'"),
+        ({"device": ["cuda"]}, "sweep.device: found cuda,", "sweep='{device: [cpu]}'"),
+        ({"task": ["augment"], "device": ["cuda", "auto"]}, "sweep.task: found augment,", "sweep='{task: [read]}'"),
         ({"cache": ["warm"]}, "sweep.cache: found warm,", "Name another"),
-        ({"task": ["train"], "world": [2]}, "sweep.world: found 2,", "'sweep={world: [1]}'"),
+        ({"task": ["train"], "world": [2]}, "sweep.world: found 2,", "sweep='{world: [1]}'"),
     ],
 )
 def test_where_nothing_is_left_it_is_said_at_once_with_what_to_type(raw, sweep, key, right):

@@ -163,7 +163,7 @@ def titles(figure):
 def test_the_timelines_of_what_is_recommended_and_of_what_one_has_share_an_axis(drawn, measured):
     tables = noted(measured, {"lazy_memmap": 4.0, "dali_npy": 20.0, "torchaudio": 29.0})
     figure = drawn("timeline", tables)
-    assert titles(figure) == ["Recommended: lazy_memmap on ram", "What you have now: torchaudio on ram"]
+    assert titles(figure) == ["To use: lazy_memmap on ram", "Your current loader: torchaudio on ram"]
     assert {axis.get_xlim() for axis in figure.axes} == {(0.0, 30.0)}
     far = drawn("timeline", noted(measured, {"lazy_memmap": 4.0, "torchaudio": 999.0}))
     assert {axis.get_xlim() for axis in far.axes} == {(0.0, 60.0)}
@@ -172,10 +172,10 @@ def test_the_timelines_of_what_is_recommended_and_of_what_one_has_share_an_axis(
 def test_what_has_no_timeline_is_stood_in_for(drawn, measured):
     assert titles(drawn("timeline", noted(measured, {"dali_npy": 20.0, "torchaudio": 29.0}))) == [
         "Fastest with a timeline: dali_npy on ram",
-        "What you have now: torchaudio on ram",
+        "Your current loader: torchaudio on ram",
     ]
     assert titles(drawn("timeline", noted(measured, {"lazy_memmap": 20.0, "dali_npy": 29.0}))) == [
-        "Recommended: lazy_memmap on ram",
+        "To use: lazy_memmap on ram",
         "Slowest with a timeline: dali_npy on ram",
     ]
 

@@ -110,15 +110,18 @@ def test_no_command_measures_nothing(tmp_path):
     assert [command for command in found if command.endswith("tensor_loading")]
     assert not [command for command in found if "ladder" in command or "concurrency" in command]
     start = "snakemake --config dataset=demo preset=quick"
-    assert f"{start} loaders='[a]' sweep='{{task: [read], workers: auto}}'" in found
+    every = "[a, b, {name: mine, file: mine.py, workers: [1]}]"
+    assert f"{start} loaders='{every}' sweep='{{task: [read], workers: auto}}'" in found
     assert f"{start} sweep='{{task: [read], cache: [warm, cold]}}'" in found
 
 
 def test_a_gpu_has_questions_of_its_own(tmp_path):
     def asked(*made):
-        return [one["command"] for one in lacking(tables_of(tmp_path, made)) if one["command"]]
+        tables = tables_of(tmp_path, made)
+        tables["dataset"]["config"]["loaders"] = [{"name": one.loader} for one in made]
+        return [one["command"] for one in lacking(tables) if one["command"]]
 
-    ahead, keep = "sweep='{device_prefetch: [0, 2]}'", "loaders='[{name: resident, keep: [host, device]}]'"
+    ahead, keep = "sweep='{device_prefetch: [0, 2]}'", "loaders='[a, {name: resident, keep: [host, device]}]'"
     on_host = Made("resident", "disk", [90.0] * 3, workers=None, device="cuda", options={"keep": "host"})
     plain = Made("a", "disk", [100.0] * 3, device="cuda")
     found = asked(plain, on_host)

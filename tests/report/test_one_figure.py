@@ -7,12 +7,12 @@ from html.parser import HTMLParser
 import pytest
 
 from scripts.report import charts, render_report
-from scripts.report.terminal import ranking_lines, verdict_lines
-from scripts.report.verdicts import verdicts
+from scripts.report.sentences import answer_of, rows_by_id
+from scripts.report.terminal import answer_lines, ranking_lines
 from scripts.tables.columns import number_text
 from tests.support.report_pages import section
 
-TWICE = {"speed", "interval", "bound", "bottleneck", "memory", "cpu"}  # in the verdict or the chart, and in the table
+TWICE = {"speed", "interval", "bound", "bottleneck"}  # in the verdict or the chart, and in the table
 
 
 class Figures(HTMLParser):
@@ -68,19 +68,17 @@ def test_a_figure_that_differs_is_found(measured):
     tables, pictures, _ = measured
     ranking = [{**row, "items_per_second": row["items_per_second"] * 1.01} for row in tables["ranking"]]
     html = render_report.render({**tables, "ranking": ranking}, pictures)
-    first = verdicts(tables)[0]["row"]
+    first = rows_by_id(tables)[answer_of(tables)["choice"]]
     assert named("speed", first) in different(figures(html))
 
 
 def test_how_many_times_faster_is_the_same_in_all_places(measured):
     tables, _, html = measured
-    first = verdicts(tables)[0]
-    low, high = (number_text(first["against"][end]) for end in ("faster_low", "faster_high"))
-    said = f"{low} to {high} times"
+    now = answer_of(tables)["now"]
+    said = f"{number_text(now['low'])} to {number_text(now['high'])} times"
     header = html[html.index("<header") : html.index("<nav")]
-    assert f"{said} faster" in header and f"{said} faster" in section(html, "goals")
-    assert f"{said} faster here" in section(html, "why")
-    assert f"{said} faster" in " ".join(" ".join(verdict_lines(tables, colour=False)).split())
+    assert said in header and f"{said} faster here" in section(html, "why")
+    assert said in " ".join(" ".join(answer_lines(tables, colour=False)).split())
 
 
 def test_the_fastest_and_what_one_has_differ_by_what_the_table_says(measured, found):

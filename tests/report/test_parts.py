@@ -80,8 +80,8 @@ def test_spans_are_of_the_two_results_that_are_drawn(measured):
     ]
     rows = charts.load("timeline").rows({**measured[0], "spans": spans})
     assert list(dict.fromkeys((row["loader"], row["tier"], row["why"]) for row in rows)) == [
-        ("lazy_memmap", "ram", "Recommended"),
-        ("torchaudio", "ram", "What you have now"),
+        ("lazy_memmap", "ram", "To use"),
+        ("torchaudio", "ram", "Your current loader"),
     ]
     assert {(row["track"], row["track_number"]) for row in rows} == {("main", 0), ("worker 1", 2)}
     assert {row["milliseconds"] for row in rows} == {2.5} and {row["runs"] for row in rows} == {len(best)}

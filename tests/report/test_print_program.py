@@ -4,7 +4,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.report import print_program
-from scripts.report.render_report import with_program
+from scripts.report.snippets import placed_program
 from tests.support.made_runs import Made
 from tests.support.report_pages import tables_of
 
@@ -22,7 +22,7 @@ def test_it_is_that_of_the_report_for_the_result_that_is_named(tmp_path, capsys)
     rows = {(row["loader"], row["tier"]): row for row in tables["best"]}
     for words, place in ([(), ("ring", "ram")], [("--tier", "disk"), ("ring", "disk")]):
         found = printed(tmp_path, capsys, "--loader", "ring", *words)
-        assert found.out == with_program({"row": rows[place]}, tables)["program"]
+        assert found.out == placed_program(rows[place], tables["tiers"])
         assert found.err.startswith(f"ring on {place[1]}, batch 32")
 
 

@@ -33,7 +33,7 @@ def hostile(tmp_path_factory):
     made = [
         Made(HOSTILE, HOSTILE, [5.0, 6.0], warnings=[warning], options={HOSTILE: HOSTILE}),
         *(Made(HOSTILE, HOSTILE, [5.0, 6.0], task=task, au=50.0) for task in ("iterate", "train", "lightning")),
-        Made(HOSTILE, HOSTILE, [4.0] * 2, cache="cold", shortest=[9.0] * 2, trials=explained(4.0, read=5.0)),
+        Made(HOSTILE, HOSTILE, [4.0] * 2, cache="cold", trials=explained(4.0, read=5.0)),
         Made("b", "ram", ["failed"] * 2, problems=[HOSTILE]),
         Made("c", "ram", ["skipped"] * 2, reason=HOSTILE),
     ]

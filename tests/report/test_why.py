@@ -2,7 +2,8 @@
 
 import pytest
 
-from scripts.report.verdicts import verdicts
+from scripts.report.sentences import answer_of
+from scripts.report.why import NOW as NOW_TITLE
 from scripts.report.why import reasons
 from tests.support.made_runs import Made, explained
 from tests.support.report_pages import tables_of
@@ -16,11 +17,11 @@ FASTEST = Made("ring", "disk", [9000.0, 9100.0, 8900.0, 9050.0, 8950.0])
 
 def found(tmp_path, *made, **more):
     tables = tables_of(tmp_path, made, **more)
-    return {one["title"]: one for one in reasons(tables, verdicts(tables)[0])}
+    return {one["title"]: one for one in reasons(tables, answer_of(tables))}
 
 
 def test_another_loader_of_the_same_files_is_an_opportunity_with_its_interval(tmp_path):
-    same, other, without = found(tmp_path, NOW, SAME_FILES, FASTEST)["What you have now"]["opportunities"]
+    same, other, without = found(tmp_path, NOW, SAME_FILES, FASTEST)[NOW_TITLE]["opportunities"]
     assert all(part in same for part in ("86 %", "soundfile", " 7."))
     assert all(part in other for part in ("ring", "memmap", "1.50 s"))
     assert "700 items/s" in without
@@ -38,7 +39,7 @@ def test_another_loader_of_the_same_files_is_an_opportunity_with_its_interval(tm
     ],
 )
 def test_what_is_not_surely_faster_is_none(tmp_path, rival):
-    assert "soundfile" not in " ".join(found(tmp_path, NOW, rival, FASTEST)["What you have now"]["opportunities"])
+    assert "soundfile" not in " ".join(found(tmp_path, NOW, rival, FASTEST)[NOW_TITLE]["opportunities"])
 
 
 def ladder(*steps):
@@ -51,10 +52,10 @@ def ladder(*steps):
 def test_of_the_ladder_the_step_above_what_one_has(tmp_path):
     same = Made("soundfile", "ram", SAME_FILES.outcomes, "wav")
     said = found(tmp_path, NOW, same, FASTEST, ladder=ladder(("naive", NOW), ("faster", same), ("mapped", FASTEST)))
-    [step] = [text for text in said["What you have now"]["opportunities"] if text.startswith("On the ladder")]
+    [step] = [text for text in said[NOW_TITLE]["opportunities"] if text.startswith("On the ladder")]
     assert "faster (soundfile) is 7." in step
 
 
 def test_what_is_said_of_a_pair_is_said_once(tmp_path):
     said = found(tmp_path, NOW, SAME_FILES, FASTEST, ladder=ladder(("naive", NOW), ("faster", SAME_FILES)))
-    assert "ladder" not in " ".join(said["What you have now"]["opportunities"])
+    assert "ladder" not in " ".join(said[NOW_TITLE]["opportunities"])

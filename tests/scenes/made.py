@@ -15,7 +15,7 @@ from unittest import mock
 import yaml
 
 from scripts import loaders
-from scripts.common import plugins, sample
+from scripts.common import plugins
 from scripts.common.errors import UserError
 from scripts.common.ledger import write_ledger
 from scripts.common.published import read_published
@@ -23,8 +23,7 @@ from scripts.common.versions import commit
 from scripts.plan.experiment import Plan
 from scripts.plan.yaml_file import check_file
 from scripts.report import render_report
-from scripts.report.model import Answer, Model, feeds_text, fits_text, needs_text, unit_of
-from scripts.report.terminal import baseline_lines, machines_lines, ranking_lines, verdict_lines
+from scripts.report.terminal import answer_lines, baseline_lines, machines_lines, ranking_lines
 from tests.support.made_runs import example, session
 from tests.support.made_verdicts import FORMS, beside_others, tables_of
 from tests.support.programs import PROJECT
@@ -52,7 +51,7 @@ def terminal() -> str:
 
 def printed(tables: Mapping[str, Any]) -> str:
     """Return what the terminal says of tables."""
-    lines = [*ranking_lines(tables, colour=False), *verdict_lines(tables, colour=False)]
+    lines = [*answer_lines(tables, colour=False), *ranking_lines(tables, colour=False)]
     return "\n".join([*lines, *baseline_lines(tables), *machines_lines(tables)])
 
 
@@ -73,24 +72,7 @@ def page() -> str:
         blank_pictures(root / "figures")
         html = render_report.render(beside_others(root), root / "figures")
         parts.append(plain(f"== beside others\n\n{Visible(html).text}", root))
-    return "\n".join([*parts, f"== a model that is typed in\n\n{form()}"])
-
-
-def form() -> str:
-    """Return what the page says of a model that is typed in: what it needs, whether its data fits, what feeds it."""
-    pcm, model = 320_000, Model(64, 15.0, 300.0, 25.0, 100.0)
-    image = {"key": "image", "dtype": "float32", "shape": [3, 224, 224], "stored": "uint8", "decoding": ""}
-    audio, images = (
-        unit_of({"sample": sample.audio(pcm // 2).as_json()}),
-        unit_of({"sample": {**image, "kind": "image"}}),
-    )
-    models = [model, *(model._replace(**{name: None}) for name in ("gigabytes", "storage_mbps"))]
-    lines = [needs_text(model, audio), needs_text(model, images)]
-    lines += [fits_text(one, audio, pcm) for one in (*models, model._replace(gigabytes=20.0))]
-    lines += [fits_text(model, images, images.stored_bytes / share) for share in (1, 6, 60)]
-    fed, slow, odd = Answer(1.0, 95.0, "memory"), Answer(1.0, 5.0, "memory"), Answer(None, None, "unknown")
-    answers = [*((f"loader_{number}", fed) for number in range(8)), ("slow", slow), ("odd", odd)]
-    return "\n".join([*lines, feeds_text(answers), feeds_text([])]) + "\n"
+    return "\n".join(parts)
 
 
 def errors(text: str) -> str:

@@ -387,7 +387,7 @@ def test_a_stop_ends_the_call_and_the_next_one_goes_on(tube: Tube, tmp_path: Pat
     assert reason.startswith("bot check") and "cookies" in reason and "type the same command" in reason
     assert {asked.id for asked in tube.requests} == {"", *download.ids[:5]}, "asked for after the stop"
     counted = download.count()
-    assert counted.status == 2 and reason in counted.output and "5 not asked for" in counted.output
+    assert counted.status == 2 and reason in counted.output and "5 not tried" in counted.output
     assert not (tmp_path / "clips.json").exists()
     assert download.count("4").status == 0, "what is there is enough"
     assert (tmp_path / "store" / "ended-early" / "0000").read_bytes() == b"x"
@@ -770,7 +770,7 @@ def test_a_proxy_that_refuses_does_not_show_its_password(tube: Tube, tmp_path: P
 def test_a_secret_in_the_config_is_refused_and_not_shown(tube: Tube, tmp_path: Path):
     download = Download(tmp_path / "set", tube, made_ids(3), options={"yt_dlp": ["--password", PROXY]})
     done = download.prepare()
-    assert done.status == 2 and "config is recorded" in done.output and "Traceback" not in done.output
+    assert done.status == 2 and "results record the config" in done.output and "Traceback" not in done.output
     assert_hidden(download, [done])
 
 

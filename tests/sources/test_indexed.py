@@ -130,7 +130,7 @@ def test_options_that_say_two_places_or_none(tmp_path):
     for given in ({}, {"folder": str(tmp_path), "bucket": "b"}):
         with pytest.raises(UserError, match="allowed is one of the two"):
             INDEXED.check(options_of(index=index, **given))
-    with pytest.raises(UserError, match="which is no file"):
+    with pytest.raises(UserError, match="which is not a file"):
         INDEXED.check(options_of(index=str(tmp_path / "no.json"), folder=str(tmp_path)))
 
 

@@ -61,7 +61,7 @@ def test_synthetic_shards_grow_with_the_set(clips, count):
 
 
 def test_synthetic_recipes_are_varied():
-    recipes = [_synthetic.draw_recipe(7, number)[0] for number in range(512)]
+    recipes = [_synthetic.draw_recipe(7, number, None)[0] for number in range(512)]
     assert {recipe.ending for recipe in recipes} == {"m4a", "opus", "flac", "mp3", "wav"}
     assert {recipe.sample_rate for recipe in recipes} == {44_100, 48_000}
     assert {recipe.channels for recipe in recipes} == {1, 2}
@@ -72,9 +72,19 @@ def test_synthetic_recipes_are_varied():
     assert 9 < max(seconds) <= 10
 
 
+@pytest.mark.parametrize("seconds", [0.6, 10.0])
+def test_a_synthetic_clip_fills_an_item_in_each_codec(tmp_path, seconds):
+    """Unless lengths are to vary: what a demo measures is no zeros."""
+    kind = plugins.kind_of(plugins.load("kinds", "audio"), {"seconds": seconds})
+    request = SourceRequest({"clips": 10, "seed": 7, "varying": False}, seconds, 0, 1, tmp_path)
+    for row in synthetic.fetch(request):
+        [pcm] = kind.pieces(row, tmp_path / row.path)
+        assert len(pcm) == kind.samples, row.path
+
+
 @pytest.mark.parametrize("number", range(5))
 def test_synthetic_signal_is_audio(number):
-    recipe, rng = _synthetic.draw_recipe(3, number)
+    recipe, rng = _synthetic.draw_recipe(3, number, 1.5)
     audio = _synthetic.synthesize(recipe, rng)
     assert audio.shape == (recipe.channels, recipe.frames)
     assert audio.dtype == np.float32
@@ -87,7 +97,7 @@ def test_synthetic_clip_depends_on_seed_and_number_alone(tmp_path):
 
     def decoded(clips, seed, name, shard=0, shards=1):
         store = tmp_path / name
-        rows = synthetic.fetch(request_of({"clips": clips, "seed": seed}, store, shard, shards))
+        rows = synthetic.fetch(request_of({"clips": clips, "seed": seed, "varying": True}, store, shard, shards))
         return {row.id: (row.labels, AudioDecoder(store / row.path).get_all_samples().data.numpy()) for row in rows}
 
     whole = decoded(7, 5, "whole")
@@ -109,7 +119,7 @@ def test_synthetic_clip_depends_on_seed_and_number_alone(tmp_path):
 
 
 def test_synthetic_keeps_what_the_store_holds(tmp_path):
-    request = request_of({"clips": 3, "seed": 7}, tmp_path)
+    request = request_of({"clips": 3, "seed": 7, "varying": False}, tmp_path)
     paths = [tmp_path / row.path for row in synthetic.fetch(request)]
     before = [path.stat().st_mtime_ns for path in paths]
     paths[1].unlink()

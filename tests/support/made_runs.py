@@ -18,7 +18,7 @@ from scripts.tables.columns import read_tables
 
 Outcome = float | str | None  # items/s of an ok run; "failed" or "skipped"; None: no file
 ITEM_BYTES = 640_000
-STEP_LIMIT_MS = 200
+STEP_MS = 20.0  # of the check of trials with steps
 MEMORY = {
     **{"pss_peak_bytes": 812_000_000, "pss_per_worker_peak_bytes": 203_000_000, "rss_peak_bytes": 1_900_000_000},
     **{"pss_private_peak_bytes": 500_000_000, "pss_shared_peak_bytes": 200_000_000, "pss_file_peak_bytes": 112_000_000},
@@ -56,7 +56,7 @@ class Made:
     task: str = "read"
     step_ms: float = 0
     au: float | None = None  # percent
-    shortest: Sequence[float | None] = ()  # ms, of each repeat; None: longer than the limit; empty: not looked for
+    wait: float | None = None  # ms that remain of a batch beside a long step; None: it was not tried with steps
     trials: Mapping[str, Any] | None = None
     epochs: int = 2
     others: Sequence[float] = ()  # percent of all cores that others used, of each repeat
@@ -101,9 +101,9 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
     if speed is not None:
         record["times"] = run_times(speed, repeat, made.epochs)
         record |= {"au_percent": made.au, "bottleneck_trials": made.trials and dict(made.trials), "memory": MEMORY}
-        if made.shortest:
-            found = {"ms": made.shortest[repeat], "missed_ms": 1.0, "limit_ms": STEP_LIMIT_MS, "target_percent": 90}
-            record["minimum_step"] = {**found, "trials": []}
+        if made.wait is not None:
+            record |= {"steady_items_per_second": speed, "epoch_start_seconds": 0.0}
+            record["steps"] = step_trials(1000 * made.batch_size / speed, made.wait)
         if made.task in experiment.TRAINING:
             losses = {"first_loss": 0.3, "last_loss": 0.1, "validation_seconds": 0.2}
             record["training"] = {"parameters": 2_068_256, "inputs": 16_000, **losses}
@@ -131,6 +131,16 @@ def explained(full: float, consumer: float = 1e6, **without: float) -> dict[str,
     """Return what a record says of a run's speeds, in items/s, without parts of its work."""
     trials = {"full": full, "without": without, "consumer": consumer}
     return {**trials, "rounds": [{**trials, "again": full}] * 3}
+
+
+def step_trials(batch_ms: float, wait_ms: float, own_ms: float = STEP_MS) -> dict[str, Any]:
+    """Return what trials with steps say of a loader that loses nothing of a step."""
+
+    def trial(step_ms: float) -> dict[str, float]:
+        return {"step_ms": step_ms, "period_ms": max(batch_ms, step_ms + wait_ms), "batches": 15, "seconds": 0.3}
+
+    made = {name: trial(step) for name, step in (("plain", 0.0), ("knee", batch_ms), ("long", 4 * batch_ms))}
+    return {**made, "check": trial(own_ms), "host_share": 0.3, "others_percent": 1.0}
 
 
 def run_times(speed: float, repeat: int, epochs: int = 2) -> dict[str, Any]:
@@ -241,8 +251,9 @@ def measured(
 ) -> facts.Session:
     """Return a session of these results of a plan, proven and measured, whose records say nothing."""
     runs = list(runs)
-    declared = {"versions": {}, "preloads": False, "lifetime": "lasting"}
+    declared = {"versions": {}, "preloads": False}
     proof = {"status": "ok", "started": "then", "checksums_hash": "same", "verification": {}, "declared": declared}
+    proof["lifetime"] = "lasting"
     for result in runs:
         write_json(plan.project / result.proof, proof_of(result) if proof_of else proof)
     content = {"dataset": plan.dataset, "results": [vars(result) for result in runs]}
@@ -280,7 +291,7 @@ def _row(made: Made, dataset: str) -> dict[str, Any]:
 
 def proof_record(made: Made, dataset: str = "demo") -> dict[str, Any]:
     """Return the record of a proof that went well."""
-    proof = run_record(replace(made, outcomes=[1.0], shortest=(), trials=None, others=(), warnings=()), 0, dataset)
+    proof = run_record(replace(made, outcomes=[1.0], wait=None, trials=None, others=(), warnings=()), 0, dataset)
     return {**proof, "mode": "proof", "items_per_second": None, "checksums_hash": "0123456789abcdef", "times": None}
 
 
@@ -431,7 +442,6 @@ def session(repeats: int = 10) -> dict[str, Any]:
     Three tiers, of which `slow` is emulated; traversing with a warm, a cold and a limited cache and with a step of
     20 ms; a plain loop of 5 epochs; training in a bare loop and, 4 % slower, by Lightning. Each has its own noise.
     """
-    factors = [1 + 0.01 * ((7 * repeat) % 5 - 2) for repeat in range(repeats)]
 
     def made(loader: str, tier: str, speed: float, format: str, **more: Any) -> Made:
         shift = len(loader) + len(more.get("task", "read"))
@@ -452,8 +462,8 @@ def session(repeats: int = 10) -> dict[str, Any]:
                 full = speed * share * (1 if tier == "ram" else 0.9)
                 without = {part: value * share for part, value in parts.items()}
                 explanation = explained(full, 60000.0, **without)
-                shortest = [32000 / full * factor for factor in factors] if speed > 1000 else [None] * repeats
-                warm = {"workers": workers, "trials": explanation, "shortest": shortest}
+                wait = 32000 / full * (0.1 if workers else 1.0)
+                warm = {"workers": workers, "trials": explanation, "wait": wait}
                 warnings = [DISTURBED] if loader == "dali_npy" and tier == "disk" else []
                 results.append(made(loader, tier, full, format, warnings=warnings, **warm))
             stepped = {
@@ -469,11 +479,7 @@ def session(repeats: int = 10) -> dict[str, Any]:
         for tier, most in (("disk", 2700.0), ("slow", 140.0)):
             cold = min(speed, most) * 0.9
             explanation = explained(cold, 60000.0, storage=speed * 1.1, **parts)
-            scenarios = {
-                "trials": explanation,
-                "shortest": [None] * repeats if tier == "slow" else [14.0] * repeats,
-            }
-            results.append(made(loader, tier, cold, format, cache="cold", **scenarios))
+            results.append(made(loader, tier, cold, format, cache="cold", trials=explanation))
             results.append(made(loader, tier, min(speed, most * 1.7), format, cache="limited"))
     in_ladder = (("naive", "torchaudio", "cpu-b32-w0-p2"), ("in a memory map", "numpy_memmap", "cpu-b32-w0-p2"))
     ladder_steps = [

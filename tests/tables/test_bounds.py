@@ -4,7 +4,7 @@ import pytest
 
 from scripts.common.files import read_json, write_json
 from scripts.common.plan_file import read_plan
-from scripts.report.verdicts import verdicts
+from scripts.report.texts import bound_text
 from scripts.tables import bounds, ranking
 from tests.support.made_runs import Made, explained, fio_read, make_results, record_path, tables_from, tables_of
 
@@ -23,6 +23,22 @@ def test_each_state_of_the_cache_has_its_bound(tmp_path):
     assert found["CPU"] == ("in_memory", 30000, pytest.approx(100 / 30))
     assert found["CPU, cold cache"] == ("storage", pytest.approx(DISK[2]), pytest.approx(1e5 / DISK[2]))
     assert found["CPU, limited cache"] == ("storage", pytest.approx(DISK[2] / 0.5), pytest.approx(5e4 / DISK[2]))
+
+
+FITTING = [(503e6, True, True), (280e6, True, False), (1e6, False, False), (None, None, None)]
+
+
+@pytest.mark.parametrize(("caches", "pool_fits", "data_fits"), FITTING)
+def test_what_fits_into_the_last_level_caches_is_said(tmp_path, caches, pool_fits, data_fits):
+    """Of the data and of what the ceiling streams: then neither is read from memory."""
+    plan = read_plan(make_results(tmp_path, [Made("a", "ram", [1000.0], "memmap")], {("cpu", 32): [30000.0]}))
+    file = record_path(tmp_path, plan["bounds"][0])
+    said = {"host": {"last_level_cache_bytes": caches and int(caches)}, "pool_bytes": 268_000_000}
+    write_json(file, read_json(file) | said)
+    tables = tables_from(tmp_path, plan)
+    [bound] = [row for row in tables["bounds"] if row["bound"] == "in_memory"]
+    [written] = tables["formats"]
+    assert (bound["pool_bytes"], bound["fits_cache"], written["fits_cache"]) == (268_000_000, pool_fits, data_fits)
 
 
 @pytest.mark.parametrize("controls", [[30000.0, 30000.0], []])
@@ -74,10 +90,10 @@ def test_a_training_is_bound_by_its_steps(tmp_path):
 
 
 def test_above_a_hundred_percent_a_result_is_at_its_bound(tmp_path):
-    for speed, word in ((950.0, "95 %"), (1090.0, "at the bound"), (1400.0, "above the bound")):
+    for speed, word in ((950.0, ""), (1090.0, "at the bound"), (1400.0, "above the bound")):
         made = [Made("a", "ram", [speed] * 2), Made("b", "ram", [10.0] * 2)]
         tables = tables_of(tmp_path / str(speed), made, bounds={("cpu", 32): [900.0, 1000.0, 1300.0]})
-        assert f", {word}" in verdicts(tables)[0]["reason"]
+        assert bound_text(tables["best"][0]["percent_of_bound"]) == word
 
 
 def test_a_plain_loop_need_not_read_and_has_none(tmp_path):

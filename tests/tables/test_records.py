@@ -1,5 +1,8 @@
 """Which records of a plan count: proofs that failed, runs in order, what was found out besides, control runs."""
 
+import shutil
+
+import numpy as np
 import pytest
 
 from scripts.common import facts
@@ -18,6 +21,9 @@ from tests.support.made_runs import (
     record_path,
     run_record,
     run_spans,
+    session_of,
+    step_trials,
+    tables_from,
 )
 
 
@@ -73,15 +79,17 @@ def test_a_skipped_proof_says_why_its_result_has_no_run(tmp_path):
 def test_what_was_found_out_besides_is_in_the_first_run(tmp_path):
     made = Made("a", "ram", [None, 2.0, 3.0], warnings=[WARNING])
     plan = planned(tmp_path, made)
-    trials = untimed("trials", Made("a", "ram", [9.0], trials=explained(9.0, read=20.0), shortest=[15.0]))
+    trials = untimed("trials", Made("a", "ram", [9.0], trials=explained(9.0, read=20.0)))
     trials |= {"spans": run_spans(2), "warnings": [{**WARNING, "code": "swapping"}]}
-    trials |= {"asked_step": {"step_ms": 20, "au_percent": 80.0, "seconds": 1.0, "batches": 100}}
+    steps = untimed("trials", Made("a", "ram", [9.0])) | {"steps": step_trials(10.0, 2.0)}
+    steps["warnings"] = [{**WARNING, "code": "drifting"}]
     write_json(record_path(tmp_path, plan["results"][0]).with_name("trials-0.json"), trials)
+    write_json(record_path(tmp_path, plan["results"][0]).with_name("steps-0.json"), steps)
     (_, first), (_, second) = planned_runs(plan, tmp_path)
-    for name in ("bottleneck_trials", "minimum_step", "asked_step", "spans"):
-        assert first[name] == trials[name], name
+    for name, known in (("bottleneck_trials", trials), ("spans", trials), ("steps", steps)):
+        assert first[name] == known[name], name
     assert first["items_per_second"] == 2.0, "no speed of the trials counts"
-    assert [one["code"] for one in first["warnings"]] == ["load", "swapping"]
+    assert [one["code"] for one in first["warnings"]] == ["load", "swapping", "drifting"]
     assert "spans" not in second and [one["code"] for one in second["warnings"]] == ["load"]
 
 
@@ -152,3 +160,47 @@ def test_what_is_not_shown_is_kept_counted_and_told_of(tmp_path, monkeypatch):
     assert sorted(row["items_per_second"] for row in tables["runs"]) == [3.0, 4.0, 5.0, 6.0]
     assert tables["dataset"]["kept"] == [{"session": "main-1", "runs": 2, "different": ["protocol"]}]
     assert len(list((tmp_path / "results").rglob("sessions/*/ram/*/*/[01].json"))) == 6
+
+
+def test_sessions_that_measured_the_same_are_shown_together_once_they_came_to_their_end(tmp_path):
+    made = [Made("a", "disk", [100.0] * 3), Made("b", "disk", [50.0] * 3)]
+    plan = read_plan(make_results(tmp_path, made))
+    first = session_of(tmp_path)
+    first.say(finished="then")
+    later = facts.begin(tmp_path, "demo", "main", first.bases, first.state["machine"])
+    for row, one, factor in zip(plan["results"], made, (1.0, 1.21), strict=True):
+        for number in (3, 4, 5):
+            record = run_record(one, number - 3) | {"repeat": number}
+            record["items_per_second"] *= factor
+            later.note(row["id"], later.folder / row["id"] / f"{number}.json", record)
+    alone = tables_from(tmp_path, plan)
+    assert {(row["session"], row["repeat"]) for row in alone["runs"]} == {("main-1", n) for n in range(3)}
+    later.say(finished="later")
+    both = tables_from(tmp_path, plan)
+    shown = {("main-1", n) for n in range(3)} | {("main-2", n) for n in range(3, 6)}
+    assert {(row["session"], row["repeat"]) for row in both["runs"]} == shown
+    assert [one["name"] for one in both["dataset"]["sessions"]] == ["main", "main"] and both["dataset"]["kept"] == []
+    _, slow = both["ranking"]
+    assert (slow["sessions"], slow["runs"]) == (2, 6) and alone["ranking"][1]["sessions"] == 1
+    assert slow["items_per_second"] == pytest.approx(55) and slow["interval_low"] is None, "two values are too few"
+    assert alone["ranking"][1]["slower_low"] == pytest.approx(2) and slow["slower_low"] < 1.2 < 2 < slow["slower_high"]
+    assert slow["all_between_sessions_percent"] == pytest.approx(100 * np.log(1.21) / 2, rel=0.01)
+    assert alone["ranking"][1]["between_sessions_percent"] is None
+
+
+@pytest.mark.parametrize("ended", ["time", ""])
+def test_what_was_not_measured_cold_since_it_does_not_lead_is_a_row_that_says_so(tmp_path, ended):
+    """One a loader: none is of other settings of one that leads."""
+    made = [(loader, workers, cache) for loader in "ab" for workers in (0, 2) for cache in ("warm", "cold")]
+    plan = planned(tmp_path, *(Made(one, "disk", [9.0, 8.0], workers=w, cache=cache) for one, w, cache in made))
+    for warm, cold in zip(plan["results"][::2], plan["results"][1::2], strict=True):
+        cold["if_leads"] = warm["id"]
+    for cold in plan["results"][3::2]:  # all but the first one of "a"
+        shutil.rmtree(record_path(tmp_path, cold).parent)
+    [state] = (tmp_path / "results" / "runs").rglob("session.json")
+    write_json(state, read_json(state) | {"ended": ended})
+    make_tables(plan, tmp_path, tmp_path / "tables")
+    rows = [row for row in read_tables(tmp_path / "tables")["ranking"] if row["cache"] == "cold"]
+    found = sorted((row["loader"], row["status"], row["reason_code"]) for row in rows)
+    left_out = [("b", "skipped", "not-leading")] * 2 if ended else [(one, "missing", "") for one in "abb"]
+    assert found == sorted([("a", "ok", ""), *left_out])

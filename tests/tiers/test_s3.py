@@ -88,7 +88,7 @@ def whole(server, prefix):
         ({**OWN, "endpoint": "ftp://host"}, "endpoint: found 'ftp://host', allowed is http"),
         ({**OWN, "endpoint": "https://host/path"}, "with a host, and a port"),
         ({**OWN, "serve": "seaweedfs"}, "with serve: seaweedfs, which listens on a port of its own"),
-        ({**OWN, "latency_ms": 20}, "before http:// only"),
+        ({**OWN, "latency_ms": 20}, "is http://"),
     ],
 )
 def test_options_that_are_no_storage(options, words):
@@ -184,7 +184,7 @@ def test_bytes_that_the_storage_changes_are_found(source, tmp_path):
         put, place = server.store.put, location_on(server, "far/npy", tmp_path / "index")
 
         server.store.put = lambda bucket, key, content: put(bucket, key, b"y" * len(content))
-        with pytest.raises(UserError, match="have other bytes than were sent"):
+        with pytest.raises(UserError, match="with other bytes than were sent"):
             upload(source, place)
         assert not place.index.exists()
         # As storage that encrypts, whose ETags are its own.
@@ -271,7 +271,7 @@ def own_of(server, folder, **emulated):
 def test_processes_that_are_told_of_it_find_what_is_served(tmp_path):
     with faulty(tmp_path / "objects") as server:
         place = S3.location(own_of(server, tmp_path / "local", latency_ms=1), "demo/npy")
-        with pytest.raises(UserError, match="nothing that serves it"):
+        with pytest.raises(UserError, match="found no server for it"):
             reached(place)
         with serving([place, place]):
             found = reached(place)
@@ -383,7 +383,7 @@ def test_ports_that_are_always_taken_end_with_an_error(tmp_path, monkeypatch):
     with faulty(tmp_path / "another") as another:
         free = servers._free_ports
         monkeypatch.setattr(servers, "_free_ports", lambda count: [another.server_address[1], *free(count - 1)])
-        with pytest.raises(UserError, match="did not begin to serve"), servers.seaweedfs(tmp_path / "served"):
+        with pytest.raises(UserError, match="did not start"), servers.seaweedfs(tmp_path / "served"):
             pytest.fail("it began")
 
 

@@ -391,7 +391,7 @@ def test_users_mistakes_are_told(tmp_path, monkeypatch):
         (place_format, ["--options", blocked, *places, source], "tier 'disk': path"),
         (place_format, ["--options", good, *places, tmp_path / "none"], "found no folder"),
         (place_format, ["--options", good, "--kind", "posixx", *places, source], "Did you mean 'posix'?"),
-        (place_format, ["--options", "{", *places, source], "found no JSON"),
+        (place_format, ["--options", "{", *places, source], "which is not JSON"),
         (profile_tier, ["--options", blocked, *profiles, "1000"], "which is not a folder"),
         (profile_tier, ["--options", good, *profiles, "1000", "0"], "numbers above 0"),
         (profile_tier, ["--options", good, *profiles, "1000", "--readers", "2", "0"], "numbers above 0"),

@@ -325,6 +325,21 @@ def test_another_length_is_another_session_and_the_first_is_kept(project):
     assert project.records().items() >= kept.items() and len(project.sessions()) == 2, "the first holds what is asked"
 
 
+def test_one_more_session_of_the_same_has_its_files_placed_anew(project):
+    kept, given = project.records(), ["--config", "measure={sessions: 2}"]
+    copies = {path: path.stat().st_ctime_ns for path in (project.root / "results/placed").rglob("*.npy")}
+    jobs = rules_of(project.planned(*given))
+    assert jobs["measure_session"] == 1 and not jobs.keys() & {"place_on_disk", "write_format"}
+    project.snakemake(*given)
+    facts = {path: record for path, record in kept.items() if path.startswith("sessions/")}
+    assert facts and project.records().items() >= facts.items()
+    assert project.sessions() == {"main-1": set(LOADERS), "main-2": set(LOADERS)}
+    assert copies and all(path.stat().st_ctime_ns > made for path, made in copies.items())
+    assert project.planned(*given) == [] and not rules_of(project.planned())["measure_session"]
+    with open(project.root / "results/tables/demo/runs.csv", encoding="utf-8", newline="") as file:
+        assert {row["session"] for row in csv.DictReader(file)} == {"main-1", "main-2"}
+
+
 def test_another_data_set_and_back_throws_nothing_away(project):
     first = dict(project.config)
     kept = project.records()

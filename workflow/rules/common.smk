@@ -1,5 +1,6 @@
 import json
 import shlex
+import sys
 
 from scripts.common import plugins
 from scripts.common.errors import UserError, refused
@@ -8,11 +9,11 @@ from scripts.common.vocabulary import PROTOCOL, REPORT
 from scripts.plan.experiment import PLACING
 from scripts.plan.planning import asked_for, planning
 from scripts.report import charts
-from scripts.report.ending import closing_words, last_words, leave_report
+from scripts.report.ending import closing_words, last_words, leave_report, show_answer
 
 TYPED = workflow.is_main_process  # the call that the user types, and no job's own
 try:
-    plan = planning(config, workflow.config_settings.config, TYPED)
+    plan = planning(config, workflow.config_settings.config, TYPED, sys.argv[1:])
     CHARTS = charts.every()
 except UserError as error:
     raise WorkflowError(str(error)) from None

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scripts.common.groups import first_of, grouped  # for the charts
+from scripts.common.scenarios import scenario_order
 from scripts.common.vocabulary import TRAINING, ranks_of
-from scripts.report.verdict_texts import key  # noqa: F401  # what names a result, of the charts too
-from scripts.tables.columns import scenario_order, settings_text
-from scripts.tables.groups import first_of, grouped  # for the charts
+from scripts.tables.columns import settings_text
 
 INK, RULE, PAPER = "#1f2328", "#d0d7de", "#ffffff"  # render_report.py recolours these three in dark mode
 DARK = "#6e7781"  # legible on light and on dark paper

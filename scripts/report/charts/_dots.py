@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from scripts.common.scenarios import scenario_order
+from scripts.decide.panel import key
 from scripts.report.charts import _print as paper
 from scripts.report.charts._common import (
     DARK,
@@ -16,10 +18,9 @@ from scripts.report.charts._common import (
     Tables,
     about,
     grouped,
-    key,
     tiers_of,
 )
-from scripts.tables.columns import number_text, scenario_order
+from scripts.tables.columns import number_text
 
 _MOST_ROWS, _LEAST_ROWS = 48, 10  # loaders: of all panels together, and of one panel at least
 WAYS = ("bare loop", "Lightning")  # of training: filled and hollow

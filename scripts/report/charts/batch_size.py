@@ -8,9 +8,9 @@ QUESTION = "Which batch size?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 70, "scaling"
 CAPTION = (
-    "Items per second against the batch size, of the fastest settings for each: the result, with the range of its "
-    "runs as a bar. A line that rises says that each batch has a cost of its own, which larger batches share, until "
-    "they no longer fit into the caches; where it is flat a smaller batch loses nothing."
+    "Items per second against the batch size, at the fastest settings for each. A point is the result, a bar the "
+    "range of its runs. Where a line rises, each batch has a cost of its own, which larger batches share. Where it is"
+    " flat, a smaller batch loses nothing."
 )
 NEEDS = "a loader with verified results for two batch sizes (`sweep.batch_size`)"
 

@@ -11,10 +11,10 @@ QUESTION = "After how many epochs has a format paid?"
 DATA = "break_even.csv"
 CATEGORY, ORDER, SECTION = "5 Costs", 140, "break-even"
 CAPTION = (
-    "Time for the conversion and a number of epochs together, by the fastest loader of each format. The format that "
-    "is lowest at the length of your training costs the least. From the hollow mark on a format has paid for its "
-    "conversion, compared with the one that is cheapest to write; a line without a mark never does, or it cannot be "
-    "said."
+    "Time for the conversion plus a number of epochs, with the fastest loader of each format. The format that is "
+    "lowest at the length of your training costs the least. From the hollow mark on, a format has paid for its "
+    "conversion against the one that is cheapest to write. A line without a mark never does, or the session cannot "
+    "tell."
 )
 NEEDS = "a format whose writing was timed and a loader of it with a verified speed from a warm cache"
 _LEAST_EPOCHS, _MOST_EPOCHS = 100.0, 1e6  # that the axis ends at

@@ -10,9 +10,9 @@ QUESTION = "What if the data does not fit into memory?"
 DATA = "best.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 90, "cold"
 CAPTION = (
-    "Items per second with the files in the page cache (warm), read from the device (cold), and with room for a part "
-    "of them (limited), at the best settings for each. A loader that falls far depends on the data fitting into "
-    "memory: for larger data choose by the cold point."
+    "Items per second at the best settings for each state of the page cache: warm (all files in it), cold (none) and "
+    "limited (a part). A loader that falls far depends on data that fits into memory. For larger data choose by the "
+    "cold point."
 )
 NEEDS = "results of a cold or limited page cache: write `cache: [warm, cold]` below `sweep` in config.yaml"
 

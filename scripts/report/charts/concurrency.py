@@ -12,9 +12,9 @@ QUESTION = "Which of both together?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 80, "scaling"
 CAPTION = (
-    "Items per second by number of workers (or threads) and batch size, of reading with a warm cache; of several "
-    "results with the same two numbers the fastest. More of either helps up to a point; batches that processes hand "
-    "over grow more costly with their size."
+    "Items per second by number of workers (or threads) and batch size, when reading with a warm cache. Of several "
+    "results with the same two numbers, the fastest. More of either helps up to a point; batches that processes hand "
+    "over cost more the larger they are."
 )
 NEEDS = (
     "a loader with verified results for two numbers of workers and two batch sizes: `preset: concurrency` in "

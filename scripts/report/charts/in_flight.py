@@ -11,10 +11,10 @@ QUESTION = "What does latency cost, and what do requests in flight win back?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 85, "objects"
 CAPTION = (
-    "Items per second from object storage by the number of requests that are on their way at once; of several results "
-    "with the same number the fastest. Raw GETs are the bound. With few in flight latency decides: no more items a "
-    "second than requests over the seconds that each takes. More helps until the storage, the network or the cores are "
-    "full."
+    "Items per second from object storage by the number of requests in flight. Of several results with the same "
+    "number, the fastest. Raw GETs are the bound. With few in flight, latency decides: items per second are at most "
+    "the requests divided by the seconds that each takes. More requests help until the storage, the network or the "
+    "cores are full."
 )
 NEEDS = (
     "a tier of `kind: s3` and a loader with two numbers of requests in flight: `preset: far` in config.yaml measures "

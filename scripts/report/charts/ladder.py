@@ -12,9 +12,9 @@ QUESTION = "What does each optimisation gain?"
 DATA = "ladder.csv"
 CATEGORY, ORDER, SECTION = "3 Causes", 30, "ladder"
 CAPTION = (
-    "From a plain loop upwards by one change at a time, measured on this machine with a warm cache: each bar goes "
-    "from the items per second of the previous step to its own, so that bars of one length are one gain in times. A "
-    "bar to the left is a change that costs speed here; a step that could not run says why."
+    "From a plain loop upwards, one change at a time, on this machine with a warm cache. Each bar goes from the items"
+    " per second of the previous step to its own. Bars of the same length are the same gain. A bar to the left is a "
+    "change that costs speed here; a step that could not run says why."
 )
 NEEDS = (
     "a verified speed of one of its steps: `preset: ladder` in config.yaml measures them, one optimisation at a time"

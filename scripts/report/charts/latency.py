@@ -1,7 +1,8 @@
 """How evenly batches come: a row per loader with the time of half of its batches, of 99 in 100, and of the slowest."""
 
+from scripts.decide.panel import key
 from scripts.report.charts import _strips
-from scripts.report.charts._common import Figure, Rows, Tables, group_of, grouped, key, results
+from scripts.report.charts._common import Figure, Rows, Tables, group_of, grouped, results
 from scripts.tables.columns import number_text
 
 TITLE = "Time between batches"
@@ -9,10 +10,11 @@ QUESTION = "How evenly do batches come?"
 DATA = "latencies.csv, best.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 50, "latency"
 CAPTION = (
-    "How long after the one before a batch came, at each loader's best settings: half of them within the first mark, "
-    "99 of 100 within the second, all within the third; the first batch of an epoch is left out. Where marks are left "
-    "of the line of your step, workers have the next batch ready when a step ends. Marks far apart are late batches "
-    "now and then, which stall a training although the mean is fast; deeper prefetch hides them, at the cost of memory."
+    "Time between one batch and the next, at each loader's best settings. Half of the batches come within the first "
+    "mark, 99 of 100 within the second, all within the third. The first batch of an epoch is left out. Where marks "
+    "are left of the line of your step, workers have the next batch ready when a step ends. Marks far apart are "
+    "batches that come late now and then: they stall a training although the mean is fast. More prefetch hides them, "
+    "and takes memory."
 )
 NEEDS = "timed batches (`latencies.csv` is empty)"
 _FEW_BATCHES = 100  # below, the slowest of a hundred is not known

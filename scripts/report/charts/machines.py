@@ -11,9 +11,9 @@ QUESTION = "How does it compare on other machines?"
 DATA = "best.csv of each machine"
 CATEGORY, ORDER, SECTION = "2 Speed", 160, "machines"
 CAPTION = (
-    "Items per second, every byte read, of each loader that two or more machines have measured: the result at its best "
-    "settings, on its best tier there, which is named, as a point, and its 95 % interval as a bar. Where the loaders' "
-    "order differs from machine to machine, a choice made on one does not hold on another."
+    "Items per second, every byte read, of each loader that two or more machines have measured. A point is the result"
+    " at its best settings on its best tier there, which is named; a bar is its 95 % interval. Where the loaders' "
+    "order differs between machines, a choice made on one does not hold on another."
 )
 NEEDS = "tables of other machines: name their folders as `machines` below `report` in config.yaml"
 _NAME, _TIER = 34, 16  # characters of a machine's and a tier's name

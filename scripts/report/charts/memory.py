@@ -9,9 +9,9 @@ QUESTION = "How much memory does it take?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "5 Costs", 110, "memory"
 CAPTION = (
-    "The most memory that a loader and its worker processes held together (PSS, which counts a shared page once), a "
-    "point for each number of workers, while they read from a warm cache. Each worker holds its own batches ahead, "
-    "and what it imports; where the speed has stopped to rise with workers, fewer of them save it."
+    "Peak memory of a loader and its worker processes together, by number of workers, while they read from a warm "
+    "cache. It is PSS, which counts a shared page once. Each worker holds its own batches and imports. Where more "
+    "workers bring no more speed, fewer save memory."
 )
 NEEDS = "the memory of a loader that reads every byte from a warm cache, which is known on Linux"
 

@@ -9,11 +9,10 @@ QUESTION = "How near is it to what the machine allows?"
 DATA = "best.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 20, "roofline"
 CAPTION = (
-    "Percent of the lowest bound (the dashed line) that applies to each result: of the in-memory ceiling with a warm "
-    "cache, of what its storage allows with a cold or limited one, of what the steps allow where there are some. What"
-    " is at its bound can be helped by other hardware only; what is far from it, on the left, loses its speed in the "
-    "loader itself. On a GPU the ceiling is of batches that are on it already: what is copied there stays below the "
-    "bus."
+    "Percent of the lowest bound that applies to each result (the dashed line). With a warm cache the bound is the "
+    "in-memory ceiling, with a cold or limited one the storage, with steps the steps themselves. Only other hardware "
+    "helps a result at its bound. A result far from it, on the left, loses its speed in the loader itself. On a GPU "
+    "the ceiling has its batches there already, so that results that copy batches stay below it."
 )
 NEEDS = "results with a bound: the ceiling comes with every session, that of the storage where fio is installed"
 

@@ -8,9 +8,9 @@ QUESTION = "How many workers?"
 DATA = "ranking.csv"
 CATEGORY, ORDER, SECTION = "4 Settings", 60, "scaling"
 CAPTION = (
-    "Items per second against the number of workers, of the fastest settings for each number: the result, with the "
-    "range of its runs as a bar. A line that falls says that moving batches between processes costs more than reading"
-    " them: use fewer workers. What was measured with one number of workers only is not here."
+    "Items per second against the number of workers, at the fastest settings for each number. A point is the result, "
+    "a bar the range of its runs. Where a line falls, moving batches between processes costs more than reading them: "
+    "use fewer workers. Loaders with one number of workers only are left out."
 )
 NEEDS = "a loader with verified results for two numbers of workers (`sweep.workers`)"
 

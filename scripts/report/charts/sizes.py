@@ -9,9 +9,9 @@ QUESTION = "Does the data set fit into memory?"
 DATA = "formats.csv, host.json"
 CATEGORY, ORDER, SECTION = "5 Costs", 150, "sizes"
 CAPTION = (
-    "The bytes of the data set in each format, training and validation together, and the RAM of the machine (the "
-    "smallest that took part) as a line; the numbers are the share of it. A set that fits into what is free of it is "
-    "read from the page cache from the second epoch on; a larger one is read from its storage again in each."
+    "Size of the data set in each format, training and validation together, and as a share of RAM. The line is the "
+    "RAM of the smallest machine of the session. A data set that fits into free memory comes from the page cache from"
+    " the second epoch on. A larger one comes from its storage in each epoch."
 )
 NEEDS = "a written format"
 

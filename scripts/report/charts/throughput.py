@@ -8,10 +8,9 @@ QUESTION = "Which loader is the fastest?"
 DATA = "best.csv, runs.csv, bounds.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 10, "figures"
 CAPTION = (
-    "Throughput of each loader and tier at its best settings: every run as a point, the result as a large point or "
-    "a tall tick, its 95 % interval as a bar, the bound as a grey tick or a line. What is"
-    " near its bound cannot be much faster on this machine; what is far from it is limited by the loader itself, on "
-    "a GPU by the copy to it as well."
+    "Throughput of each loader and tier at its best settings. Small points are runs. The large point or tall tick is "
+    "the result, the bar its 95 % interval, the grey tick or line the bound. A result near its bound cannot be much "
+    "faster on this machine. One far from it is limited by the loader itself, on a GPU also by the copy to it."
 )
 NEEDS = "a loader with a verified speed"
 _INTERVAL = ("interval_low", "interval_high")

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from scripts.decide.panel import key
 from scripts.report.charts import _print as paper
 from scripts.report.charts._common import (
     COLOURS,
@@ -15,10 +16,10 @@ from scripts.report.charts._common import (
     Rows,
     Tables,
     grouped,
-    key,
     results,
 )
-from scripts.report.verdict_texts import BOTH, NOW, contrasted
+from scripts.report.sentences import answer_of
+from scripts.report.why import BOTH, NOW, contrasted
 from scripts.tables.columns import settings_text
 
 TITLE = "Timeline of the first batches"
@@ -26,12 +27,12 @@ QUESTION = "What do the processes do meanwhile?"
 DATA = "spans.csv"
 CATEGORY, ORDER, SECTION = "3 Causes", 40, "timeline"
 CAPTION = (
-    "What is recommended and what you have now, on one axis of time. Each line is a process, each bar what it did with "
-    "a batch, from the moment the epoch was asked for. A main process that waits while its workers read needs faster "
-    "reading or more of them; one that waits for transfers needs fewer processes; one that never waits is sustained. A "
-    "narrow bar is what the main process waits for: a read of its own, or a batch that a worker has made and that is "
-    "on its way. Where decoding has no bar of its own it is part of reading. A loader with one line and no reads in it "
-    "reads by threads or by a library of its own, which are not noted."
+    "The recommended loader and your current one, on one axis of time. Each line is a process; each bar is what it "
+    "did with a batch, from the request for the epoch on. A main process that waits while its workers read needs "
+    "faster reading, or more workers. One that waits for transfers needs fewer processes. One that never waits keeps "
+    "up. A narrow bar is what the main process waits for: its own read, or a batch on its way from a worker. Decoding"
+    " without a bar of its own is part of reading. A loader with one line and no reads has threads or a library that "
+    "read for it, which the timeline does not show."
 )
 NEEDS = "the spans of a run: `timeline: candidates` below `measure` in config.yaml notes them"
 _MAIN = "main"
@@ -83,9 +84,7 @@ def _chosen(tables: Tables, noted: Mapping[Key, Row]) -> dict[Key, str]:
 
     In place of either that has no timeline: the fastest, or the slowest, that has one in the same scenario.
     """
-    from scripts.report.verdicts import verdicts  # which needs NumPy
-
-    pair = contrasted(verdicts(tables)[0])
+    pair = contrasted(tables, answer_of(tables))
     found = {key(row): why for why, row in pair if key(row) in noted}  # what is recommended first
     scenario = pair[0][1]["scenario"] if pair else None
     same = [row for row in noted.values() if row["scenario"] == scenario] or list(noted.values())

@@ -1,17 +1,18 @@
 """Items per second in training, by a bare loop and by Lightning, at the fastest of the settings that were trained."""
 
 from scripts.common.vocabulary import COMPARED
+from scripts.decide.panel import key
 from scripts.report.charts import _dots
-from scripts.report.charts._common import Figure, Row, Rows, Tables, about, first_of, grouped, key, tiers_of
+from scripts.report.charts._common import Figure, Row, Rows, Tables, about, first_of, grouped, tiers_of
 
 TITLE = "Training, bare and by Lightning"
 QUESTION = "Does it matter to a real training?"
 DATA = "training.csv, ranking.csv, runs.csv"
 CATEGORY, ORDER, SECTION = "2 Speed", 120, "training"
 CAPTION = (
-    "Items per second in training, by a bare loop (filled) and by Lightning (hollow), by loader and tier at the "
-    "fastest of the settings that were trained: every run as a point, with the result and its interval. The distance "
-    "between the two is Lightning's own cost; loaders that are level here are all fast enough for this model."
+    "Items per second in training, in a bare loop (filled) and by Lightning (hollow), at the fastest settings that "
+    "were trained. Every run is a point, beside the result and its interval. The distance between the two is "
+    "Lightning's own cost. Loaders at the same level are all fast enough for this model."
 )
 NEEDS = "a training with a verified speed"
 _METHODS = dict(zip(COMPARED, _dots.WAYS, strict=True))

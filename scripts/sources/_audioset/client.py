@@ -30,8 +30,8 @@ SECRET_KEYS = (  # the same, whatever the spelling
     "client_certificate_password",
 )
 SECRET_FOUND = (
-    "yt_dlp: found an option that holds a secret; allowed are those that may be read by everybody, since "
-    f"the config is recorded. Put it into the environment: export {SECRET_OPTIONS}='--option value'"
+    "yt_dlp: found an option that holds a secret; allowed are options that everybody may read: results "
+    f"record the config. Put it into the environment: export {SECRET_OPTIONS}='--option value'"
 )
 # What the download itself decides, beside the parameters of `open_client`; an option that changes it is refused.
 OURS = (
@@ -145,7 +145,7 @@ def _secret_words() -> list[str]:
         return shlex.split(os.environ.get(SECRET_OPTIONS, ""))
     except ValueError as error:
         raise UserError(
-            f"{SECRET_OPTIONS}: found a text that is no list of words ({error}); allowed are options as in a shell. "
+            f"{SECRET_OPTIONS}: found a text that a shell cannot split ({error}); allowed are options as in a shell. "
             f"Try: export {SECRET_OPTIONS}='--option value'"
         ) from None
 

@@ -31,7 +31,7 @@ ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 COUNT = re.compile(r"num_segs=(\d+)")
 HEAD = (r"#.*", rf"#.*{COUNT.pattern}.*", r"#\s*" + r"\s*,\s*".join(COLUMNS))  # the first three lines
 ASK_AGAIN = (
-    "Where it lies in the store, delete it, and the same command fetches it again; correct a file of your own, or name "
+    "If it lies in the store, delete it: the same command downloads it again. Correct a file of your own, or name "
     "another in the config."
 )
 
@@ -137,7 +137,7 @@ def _read_head(path: Path, lines: list[str]) -> int:
             page = re.match(r"(?i)\s*<(!doctype|html)", "".join(lines))
             found = "a HTML page" if page else f"{line.rstrip()[:80]!r} as line {number}"
             raise UserError(
-                f"{path}: found {found}; needed are three comment lines at the begin, the second with num_segs=, "
+                f"{path}: found {found}; needed are three comment lines at the beginning, the second with num_segs=, "
                 f"the third `# {', '.join(COLUMNS)}`. {ASK_AGAIN}"
             )
     return int(COUNT.search(lines[1])[1])
@@ -222,8 +222,8 @@ def read_selection(folder: Path) -> Selection:
         return Selection(**read_json(folder / "selection.json"))
     except (FileNotFoundError, TypeError, ValueError):
         raise UserError(
-            f"{folder}: found no selection.json, or a damaged one; needed is the folder as it was prepared. "
-            "Try: snakemake --forcerun prepare_clips"
+            f"{folder}: found no selection.json, or a damaged one; needed is the folder that prepare_clips wrote. "
+            "Type the same command with --forcerun prepare_clips at its end."
         ) from None
 
 

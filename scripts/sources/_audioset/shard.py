@@ -22,7 +22,7 @@ ROOM_BYTES = 1 << 27  # with less the download stops before the disk is full
 NOTE_SECONDS = 5.0  # between two notes of how far the shard is
 SOME_IN_A_ROW = 5  # failures from which on all requests slow down
 LONGEST_HOLD_SECONDS = 900.0
-GO_ON = "Then type the same command: it goes on where it was, and asks for nothing twice."
+GO_ON = "Then type the same command: it goes on where it was, and downloads nothing twice."
 WHAT_TO_DO = {
     "bot check": "The server takes this address for a robot. Wait some hours, then go slower (requests_per_hour), or "
     f"give cookies (docs/download.md tells their risk). {GO_ON}",
@@ -31,8 +31,8 @@ WHAT_TO_DO = {
     "disk full": f"Make room, or set `store` to a folder on a larger disk. {GO_ON}",
     "in a row": "Something is wrong with all requests: look at the reasons in the ledger, try one video by hand "
     f"(yt-dlp --simulate ADDRESS), update yt-dlp. {GO_ON}",
-    "gone in a row": "Perhaps the server says so to this address of everything, or `url` is wrong: open one of them in "
-    f"a browser. Where they are gone indeed, raise stop_after. {GO_ON}",
+    "gone in a row": "The server may have blocked this address, or `url` is wrong: open one of them in a browser. "
+    f"If they are really gone, raise stop_after. {GO_ON}",
 }
 OF_AUDIO = ("path", "start_seconds", "stop_seconds", "codec", "duration_seconds", "bytes", "sha256")  # in both records
 # What a server may say of everything, to an address that it has blocked or to one that is mistyped.
@@ -102,7 +102,7 @@ class ShardDownload:
         counts = self.counts + self.store.counts(self.selection.name, without=self.shard)
         settled = counts["fetched"] + counts["unavailable"] + counts["failed"]
         words = (
-            f"all shards: {settled:,} of {self.selection.segments:,} asked for: {counts['fetched']:,} fetched, "
+            f"all shards: {settled:,} of {self.selection.segments:,} tried: {counts['fetched']:,} fetched, "
             f"{counts['unavailable']:,} gone, {counts['failed']:,} failed for now"
         )
         left = self.selection.segments - settled
@@ -144,7 +144,7 @@ class ShardDownload:
     def _look_for_end(self) -> tuple[str, str] | None:
         enough = self.options["min_clips"]
         if enough != "all" and self._fetched() >= enough:
-            return "waiting", f"not asked for yet: the {enough} clips of min_clips are there"
+            return "waiting", f"not tried yet: the {enough} clips of min_clips are there"
         if shutil.disk_usage(self.store.root).free < ROOM_BYTES:
             self._stop("disk full", f"less than {ROOM_BYTES >> 20} MiB are free where the store lies")
         reason = self.store.stopped(self.call)
@@ -258,7 +258,7 @@ class ShardDownload:
     def _hold(self, seconds: float, why: str) -> None:
         """Let nobody ask for anything for a while, and say so."""
         self.pace.hold(seconds)
-        print(f"{why}: nothing is asked for during {seconds:,.0f} s", flush=True)
+        print(f"{why}: no requests for {seconds:,.0f} s", flush=True)
 
     def _stop(self, kind: str, detail: str) -> None:
         """Stop the download of this call."""

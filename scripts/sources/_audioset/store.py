@@ -114,14 +114,14 @@ class Store:
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTDIR, errno.EACCES, errno.EROFS, errno.EPERM):
                 raise UserError(
-                    f"store: found {str(self.root)!r}, where nothing can be written ({error.strerror}); allowed is a "
-                    "folder of yours. Name another in config.yaml, or leave the option out."
+                    f"store: found {str(self.root)!r}, which is not writable ({error.strerror}); allowed is a "
+                    "folder that you may write. Name another in config.yaml, or leave the option out."
                 ) from None
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise UserError(
                 f"{self.root}: the disk is full. Make room, or set `store` to a folder on a larger disk. Then type the "
-                "same command: it goes on where it was, and asks for nothing twice."
+                "same command: it goes on where it was, and downloads nothing twice."
             ) from None
 
     def _enter(self, lock: Any, call: str) -> None:

@@ -128,7 +128,7 @@ def _serves(master: int, s3: int) -> bool:
 
 def _not_serving(log: Path) -> UserError:
     return UserError(
-        f"serve: found SeaweedFS, which did not begin to serve ({last_words(log)}); allowed is a server that answers "
+        f"serve: found SeaweedFS, which did not start ({last_words(log)}); allowed is a server that answers "
         f"within {START_SECONDS:g} s, on ports that it finds free. See {log}, or type the same command again."
     )
 

@@ -68,9 +68,8 @@ def upload(source: Path, location: Location) -> None:
         wrong += [key for key, local in sent.items() if not _is_whole(client, bucket.name, found.get(key), local)]
     if wrong:
         raise UserError(
-            f"bucket {bucket.name}: found {len(wrong)} objects that have other bytes than were sent, such as "
-            f"{wrong[0]!r}; allowed is storage that keeps them, and a prefix that nothing else writes below. Type the "
-            "same command again."
+            f"bucket {bucket.name}: found {len(wrong)} objects with other bytes than were sent, such as {wrong[0]!r}; "
+            "allowed is storage that keeps them. Let nothing else write below the prefix. Type the same command again."
         )
     _write_index(source, location, [(local, found[key].etag) for key, local in sent.items()])
 

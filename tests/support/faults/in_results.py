@@ -192,7 +192,7 @@ def config(name: str, text: str, says: str, short: bool = False) -> None:
 
 config("config: a key twice", "a: 1\nb: 2\na: 3\n", r"line 3: found the key 'a' again.*[Rr]emove", short=True)
 config("config: no YAML", "a: 1\nb: [1\nc: 2\n", r"line 3: found ")
-config("config: a thousand brackets", "[" * 5000, r"too many brackets")
+config("config: a thousand brackets", "[" * 5000, r"nested too deep")
 config("config: bytes that are no text", "a: 1\nb: \udcff\n", r"line 2: found bytes that are not UTF-8")
 
 

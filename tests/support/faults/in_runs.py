@@ -264,7 +264,7 @@ def _(project: Project) -> Outcome:
     "the measuring process is killed",
     "proofs",
     "no record; what is said is how to go on",
-    r"error: .*killed from outside",
+    r"error: .*something killed",
 )
 def _(project: Project) -> Outcome:
     record = project.prove(LOADER, kills("open", "memmap/train/audio.npy"))

@@ -67,12 +67,12 @@ class Row:
     fault: str
     expected: str
     found: str  # as expected; FAILED: ...; not run: ...
-    said: str
     lost: int | None
     half: int | None
     wrong: int | None
     says: str  # yes, no, or - where nobody is left to
     seconds: float
+    said: str
     commit: str = ""  # of the code that met it
 
     @property

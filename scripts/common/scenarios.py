@@ -1,0 +1,29 @@
+"""Scenarios: results are compared within one only."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from scripts.common.vocabulary import CACHES, TASKS, ranks_of
+
+
+def scenarios(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the scenarios that occur in `rows`, sorted; results are only compared within one."""
+    return [
+        scenario for _, scenario in sorted({(scenario_order(row), row["scenario"]) for row in rows if row["scenario"]})
+    ]
+
+
+def scenario_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return where a result's scenario stands among the others: by device, task, cache, step and number of ranks."""
+    named = list(TASKS).index(row["task"]), list(CACHES).index(row["cache"])
+    return row["device"], *named, row["step_ms"] or 0, ranks_of(row)
+
+
+def panel_of(row: Mapping[str, Any]) -> str:
+    """Return the scenario of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
+    if not row["device"]:
+        return ""
+    parts = [row["device"].upper(), *([] if row["task"] == "read" else [TASKS[row["task"]].word])]
+    parts += [] if row["cache"] == "warm" else [CACHES[row["cache"]].word]
+    parts += [f"{ranks_of(row)} ranks"] if ranks_of(row) > 1 else []
+    return ", ".join(parts + ([f"{row['step_ms']:g} ms step"] if row["step_ms"] else []))
