@@ -13,7 +13,7 @@ of a result is asked of the fastest only (Hsu 1984), so that it is bounded more 
 
 Noise that depends on that of the round before makes means less certain than their scatter says. Its correlation is
 measured over all results and allowed for, up to 0.5 where few rounds cannot know it. And what is the same in three
-rounds may be a state of a process or of a neighbour: below 6 rounds only large factors are called a difference.
+rounds may be a state of a process or of a neighbour: below 5 rounds only large factors are called a difference.
 """
 
 import warnings
@@ -29,7 +29,7 @@ FAR = 2.0  # times slower than the fastest is far off: it has no part in the noi
 WILD = 4.0  # times the pooled variance: what is far off and has more is judged by its own alone, of 4 degrees and more
 LIKELY, MOST_SERIAL = 0.5, 0.8  # correlations of neighbouring rounds: allowed for by few rounds, and the largest at all
 CLEARLY, UNSEEN = 0.12, 0.3  # below 1 is the ratio of von Neumann then; of its standard error what is still allowed for
-LEAST_SEEN, LEAST_FACTOR = 6, 1.6  # rounds, below which two results are different only by this factor
+LEAST_SEEN, LEAST_FACTOR = 5, 1.6  # rounds, below which two results are different only by this factor
 MANY = 200  # results, above which a pseudo-inverse takes seconds
 ROUNDING = 5e-13  # of log ratios: smaller ones are none, as in `_exp`
 

@@ -2,7 +2,13 @@
 
 In each round every live result is run once. What differs between rounds is the machine, so results are compared by
 the ratios of their speeds within the rounds that both have (scripts/decide/intervals.py). How often that is wrong is
-simulated by `python -m bench.verdicts`: RATES
+simulated by `python -m bench.verdicts`, over nine noises, 3, 8 and 20 rounds, one and two tiers, with looks after each
+round: a false difference in 0 to 5 % of sessions; "nothing is more than Y % faster" broken, and something more than 5 %
+behind said to lead alone, in at most 2 %. A factor of 1.5 with 15 % noise is found among 20 results by 8 rounds in 90 %
+of cases. Of 3 rounds little is said: then 25 % is not told, and a factor of 2 with 15 % noise in a third of cases.
+
+All this is true within a session. Where each result has a state of 2 % for the whole of it, a table has a false
+difference in 73 % of sessions by 8 rounds and 98 % by 20: no statistics of one session can know.
 
 What others on the machine take from a run is measured with it, and what lost more than 15 % of all cores does not
 count (scripts/common/counting.py): two thirds of the speed were gone where another process had one of two cores. That

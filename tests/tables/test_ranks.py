@@ -20,7 +20,7 @@ def test_the_loss_by_sharing_is_that_to_one_process_with_the_same_settings(tmp_p
     made = [
         Made("a", "ram", [1000.0] * 3),
         Made("a", "ram", [1500.0] * 3, options={"world": 2}),
-        Made("b", "ram", [1800.0] * 3, options={"world": 2}),
+        Made("b", "ram", [2800.0] * 3, options={"world": 2}),
         Made("b", "ram", [5000.0] * 3, workers=0),
     ]
     rows = {(row["loader"], row["world"]): row for row in tables_of(tmp_path, made)["ranking"]}
