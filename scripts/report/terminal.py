@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scripts.common.scenarios import scenarios
-from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES, ORDERS
+from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES, NOT_LEADING, ORDERS
 from scripts.decide.panel import asked, main_panel
 from scripts.report.changes import comparison_lines
 from scripts.report.groups import compared_once
@@ -24,6 +24,7 @@ from scripts.report.sentences import (
     keeps_up_text,
     longer,
     lost_texts,
+    target_text,
 )
 from scripts.report.shown import of_each_loader
 from scripts.report.texts import interval_text, place, rank_text, times_text
@@ -46,7 +47,7 @@ def answer_lines(tables: Tables, colour: bool) -> list[str]:
     lines: list[str] = []
     for answer in tables["verdict"]["answers"]:
         lines += _wrapped(_first(tables, answer), colour)
-        lines += [*_table_of(tables, answer, colour), *_cold(tables, answer, colour)]
+        lines += [*_table_of(tables, answer, colour), *_legend(tables, answer), *_cold(tables, answer, colour)]
         lines += [*_wrapped(_goals(tables, answer), colour), ""]
     return [*lines, *_ladder(tables["ladder"]), *_others(tables), *_kept(tables)]
 
@@ -93,7 +94,18 @@ def _table_of(tables: Tables, answer: Row, colour: bool) -> list[str]:
         return ["The plan has no run that could be ranked.", ""]
     candidates = {one["id"]: one for one in answer["candidates"]}
     shown = compared_once(of_each_loader(rows, answer), tables["best"])
-    return [_title(tables, rows[0]), *_table(shown, candidates, colour), ""]
+    return [_title(tables, rows[0]), *_table(shown, candidates, colour)]
+
+
+def _legend(tables: Tables, answer: Row) -> list[str]:
+    """Return what the columns of the table mean."""
+    step = tables["verdict"]["yours"]["step_ms"]
+    known = any(one["source"] != "unknown" for one in answer["candidates"])
+    text = (
+        f"AU: share of time in training steps, at your {step:g} ms step; ✓: {target_text()} or more. " if known else ""
+    )
+    text += "rank 1-3: one of the first three. batch: how long it stays valid. % bound: of what this machine can do."
+    return [*textwrap.wrap(text, WIDTH), ""] if answer["choice"] else []
 
 
 def _cold(tables: Tables, answer: Row, colour: bool) -> list[str]:
@@ -151,7 +163,9 @@ def _goals(tables: Tables, answer: Row) -> Iterator[tuple[int, str, str]]:
         if goal["id"] is not None or goal["lacking"] not in needed:
             yield 0, f"{TITLES[goal['goal']]}: {goal_text(tables, goal)}", ""
         needed |= {goal["lacking"]} - {None}
-    for caution in answer["cautions"][:MOST_CAUTIONS]:
+    said = {"few_rounds", "all_disturbed"} & {*answer["confidence"]["doubts"]}
+    hidden = said | ({"disturbed"} if "all_disturbed" in said else set())
+    for caution in [one for one in answer["cautions"] if one["code"] not in hidden][:MOST_CAUTIONS]:
         yield 0, f"Caution: {caution_text(caution)}", ""
 
 
@@ -173,8 +187,11 @@ def _others(tables: Tables) -> list[str]:
     shown = {answer["scenario"] for answer in tables["verdict"]["answers"]}
     names = [one for one in scenarios(tables["best"]) if one not in shown and "cold" not in one]
     lines = [f"Also measured: {', '.join(names)}."] if names else []
-    skipped = list(dict.fromkeys(row["loader"] for row in tables["skipped"] if row["status"] == "skipped"))
+    gone = [row for row in tables["skipped"] if row["status"] == "skipped"]
+    skipped = dict.fromkeys(row["loader"] for row in gone if row["reason_code"] != NOT_LEADING)
     lines += [f"Skipped, with the reason in the report: {', '.join(map(_clean, skipped))}."] if skipped else []
+    if any(row["reason_code"] == NOT_LEADING for row in gone):
+        lines += ["From a cold cache the leaders alone were measured; all: measure='{cold: all}'."]
     varied = [row["variation_percent"] for row in tables["noise"] if row["variation_percent"] is not None]
     lines += [f"The control run varied by {max(varied):.1f} % over the session."] if varied else []
     return [line for text in lines for line in textwrap.wrap(text, WIDTH)]
