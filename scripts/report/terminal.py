@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from scripts.common.groups import grouped
 from scripts.common.scenarios import scenarios
 from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES, NOT_LEADING, ORDERS
 from scripts.decide.panel import asked, main_panel
@@ -31,6 +32,7 @@ from scripts.report.texts import interval_text, place, rank_text, times_text
 from scripts.tables.columns import number_text
 
 WIDTH = 100  # columns; nothing printed is wider but a command
+MOST_REASONS, MOST_NAMED = 3, 4  # for which something was skipped, and loaders by name
 MOST_CAUTIONS = 5  # that are printed; the page has all
 _HEADS = ("rank", "loader", "tier", "settings", "items/s", "95 % interval", "% bound")
 _HEADS += ("AU", "batch", "order", "bottleneck")
@@ -188,8 +190,13 @@ def _others(tables: Tables) -> list[str]:
     names = [one for one in scenarios(tables["best"]) if one not in shown and "cold" not in one]
     lines = [f"Also measured: {', '.join(names)}."] if names else []
     gone = [row for row in tables["skipped"] if row["status"] == "skipped"]
-    skipped = dict.fromkeys(row["loader"] for row in gone if row["reason_code"] != NOT_LEADING)
-    lines += [f"Skipped, with the reason in the report: {', '.join(map(_clean, skipped))}."] if skipped else []
+    reasons = grouped((row for row in gone if row["reason_code"] != NOT_LEADING), "reason")
+    for reason, rows in list(reasons.items())[:MOST_REASONS]:
+        names = dict.fromkeys(row["loader"] + (" on a GPU" if row["device"] == "cuda" else "") for row in rows)
+        shown = (
+            ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} loaders, {next(iter(names))} among them"
+        )
+        lines.append(_clean(f"Skipped: {shown}: {reason}."))
     if any(row["reason_code"] == NOT_LEADING for row in gone):
         lines += ["From a cold cache the leaders alone were measured; all: measure='{cold: all}'."]
     varied = [row["variation_percent"] for row in tables["noise"] if row["variation_percent"] is not None]
