@@ -99,13 +99,11 @@
       table.style.setProperty("--need", 100 * Math.log(need / low) / Math.log(high / low));
     }
     for (const row of rows) {
-      const found = ofRow.get(row).map((one) => answers.get(one.id));
-      const rank = (one) => [keepsUp(one) === true ? 1 : 0, one.au || 0, one.most];
-      found.sort((one, other) => rank(other).reduce((sign, value, at) => sign || value - rank(one)[at], 0));
+      const found = answers.get(ofRow.get(row)[0].id); // that of the row comes first
       const mark = document.createElement("span");
-      const kept = keepsUp(found[0]);
+      const kept = keepsUp(found);
       mark.className = kept === true ? "good" : kept === false ? "bad" : "soft";
-      mark.textContent = keptText(found[0]);
+      mark.textContent = keptText(found);
       row.querySelector(".fed").replaceChildren(mark);
     }
     if (!headline.dataset.measured) return;

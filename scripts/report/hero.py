@@ -64,12 +64,12 @@ def hero(tables: Tables, answer: Row) -> dict[str, Any]:
 
 
 def _row(row: Row, candidates: list[Row], axis: "Axis") -> dict[str, Any]:
-    best = max(candidates, key=lambda one: (one["keeps_up"] is True, one["au"] or 0.0, one["au_most"]))
+    candidates = sorted(candidates, key=lambda one: one["id"] != row["id"])  # that of the row first
     return {
         "row": row,
         "candidates": [[one["id"], *(_short(one[name]) for name in ABLE)] for one in candidates],
-        "kept": best,
-        "kept_text": keeps_up_text(best),
+        "kept": candidates[0],
+        "kept_text": keeps_up_text(candidates[0]),
         "order": ORDERS[row["order_measured"]].word if row["order_measured"] else "",
         "lasts": LIFETIMES[row["batch_lifetime"]].word if row["batch_lifetime"] else "",
         "at": axis.share(row["items_per_second"]),

@@ -31,7 +31,7 @@ def main(arguments: argparse.Namespace) -> None:
     said += baseline_lines(tables)
     print("\n".join([*said, *machines_lines(tables)]))
     if not arguments.all:
-        print(f"All settings and tiers:\n  feedrate ranking --all --tables {arguments.tables}")
+        print(f"All settings: feedrate ranking --all --tables {arguments.tables}")
     for path in arguments.reports:
         print(f"Report: {path}")
 

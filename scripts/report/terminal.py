@@ -8,7 +8,7 @@ from typing import Any
 from scripts.common.groups import grouped
 from scripts.common.scenarios import scenarios
 from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES, NOT_LEADING, ORDERS
-from scripts.decide.panel import asked, main_panel
+from scripts.decide.panel import asked, main_panel, with_speed
 from scripts.report.changes import comparison_lines
 from scripts.report.groups import compared_once
 from scripts.report.kept import kept_text
@@ -190,12 +190,11 @@ def _others(tables: Tables) -> list[str]:
     names = [one for one in scenarios(tables["best"]) if one not in shown and "cold" not in one]
     lines = [f"Also measured: {', '.join(names)}."] if names else []
     gone = [row for row in tables["skipped"] if row["status"] == "skipped"]
-    reasons = grouped((row for row in gone if row["reason_code"] != NOT_LEADING), "reason")
-    for reason, rows in list(reasons.items())[:MOST_REASONS]:
-        names = dict.fromkeys(row["loader"] + (" on a GPU" if row["device"] == "cuda" else "") for row in rows)
-        shown = (
-            ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} loaders, {next(iter(names))} among them"
-        )
+    had = {row["loader"] for row in with_speed(tables["best"])}
+    never = [row for row in gone if row["loader"] not in had]
+    for reason, rows in list(grouped(never, "reason").items())[:MOST_REASONS]:
+        names = [*dict.fromkeys(row["loader"] for row in rows)]
+        shown = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names)} loaders, {names[0]} among them"
         lines.append(_clean(f"Skipped: {shown}: {reason}."))
     if any(row["reason_code"] == NOT_LEADING for row in gone):
         lines += ["From a cold cache the leaders alone were measured; all: measure='{cold: all}'."]

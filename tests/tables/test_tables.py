@@ -381,7 +381,7 @@ def test_the_printed_ranking_fits_and_is_plain_when_piped(tmp_path):
     tables_of(tmp_path, made, bounds=bounds)
     printed = run("print_ranking.py", "--tables", tmp_path / "tables", "--reports", "report/index.html", "x.html")
     assert printed.returncode == 0, printed.stderr
-    lines = [line for line in printed.stdout.splitlines() if not line.startswith("  feedrate ")]
+    lines = [line for line in printed.stdout.splitlines() if not line.startswith("All settings: feedrate ")]
     assert max(map(len, lines)) <= terminal.WIDTH
     assert "\033" not in printed.stdout
     ranks = {line.split()[1]: line.split()[0] for line in printed.stdout.splitlines() if " ram " in line}
