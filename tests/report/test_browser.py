@@ -75,7 +75,7 @@ def test_the_first_screen_answers(visit, campaign_page):
 
 ASKED = (  # batch, step in ms, GB of data, GB of memory, MB/s of storage
     (32, 20, None, 64, None),
-    (32, 12, None, 64, 2145.7),
+    (32, 13, None, 64, 2145.7),
     (64, 15, 300, 25, 100),
     (64, 15, 300, 25, None),
     (1, 0.5, 20, 64, 500),
