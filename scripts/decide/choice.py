@@ -9,7 +9,7 @@ it on both.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from math import ceil, isfinite, log
+from math import ceil, log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +29,8 @@ DRAWS, SETTLED = 60, 0.75  # sessions that are drawn, and the share of them that
 class Choice(NamedTuple):
     """The one of several leading results to use.
 
-    - `form`: ``use`` (it is significantly at most CLOSE times slower than any other, or the only ones that feed the
-      user's own step are further behind), ``equal`` (each that leads is so close) or ``noisy`` (none is; `key` is the
-      least behind).
+    - `form`: ``use`` (it is significantly at most CLOSE times slower than any other), ``equal`` (each that leads is so
+      close) or ``noisy`` (none is; `key` is the least behind).
     - `behind`: how many times slower than any other it is at most; where all are ``equal`` how many times slower each
       is at most; infinite where too few rounds are shared.
     """
@@ -41,35 +40,25 @@ class Choice(NamedTuple):
     behind: float
 
 
-def _never(_one: Hashable) -> bool:
-    return False
-
-
 def choose(
     table: Table,
     leading: Sequence[Hashable],
     expense: Callable[[Hashable], Any],
-    starves: Callable[[Hashable], bool] = _never,
     among: Iterable[Hashable] | None = None,
 ) -> Choice:
     """Return the choice among results of `table`, none of which is significantly the fastest unless it is the only one.
 
     Of those that are significantly at most CLOSE times slower than any of `among` (default: `leading`), the one with
-    the least `expense` is chosen. What `starves` the user's own step is chosen only where all do: a training gains
-    nothing from reading that may be faster and that it has to wait for. Where none of those that feed it is so close,
-    it is the one the least behind.
+    the least `expense` is chosen; where none is so close, the one the least behind.
     """
     others = leading if among is None else [*among]
     behind = {one: table.behind(one, others) for one in leading}
-    fed = [one for one in leading if isfinite(behind[one]) and not starves(one)]
-    some = len(fed) > 0 and any(map(starves, leading))
-    pool = fed if some else leading
-    near = [one for one in pool if behind[one] <= CLOSE]
-    chosen = min(near, key=expense) if near else min(pool, key=behind.__getitem__)
+    near = [one for one in leading if behind[one] <= CLOSE]
+    chosen = min(near, key=expense) if near else min(leading, key=behind.__getitem__)
     most = max(behind.values())
-    if len(leading) > 1 and not some and most <= CLOSE:
+    if len(leading) > 1 and most <= CLOSE:
         return Choice(chosen, "equal", most)
-    return Choice(chosen, "use" if near or some or len(leading) == 1 else "noisy", behind[chosen])
+    return Choice(chosen, "use" if near or len(leading) == 1 else "noisy", behind[chosen])
 
 
 def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[int, float]]:
@@ -118,37 +107,18 @@ class Compared:
             return self.loaders.compare(one.settings, other.settings)
         return self.results.compare(one, other)
 
-    def choose(
-        self, among: Iterable[Name], expense: Callable[[Name], Any], starves: Callable[[Name], bool] = _never
-    ) -> tuple[Choice, list[Name]]:
+    def choose(self, among: Iterable[Name], expense: Callable[[Name], Any]) -> tuple[Choice, list[Name]]:
         """Return the choice among these, and the others that lead, one of each loader where loaders are compared.
 
         Of a loader on several tiers it is the one with the least expense that is not significantly slower than on
-        another, and that feeds the user's own step. Of its settings it is the fastest, or the fastest that feeds that
-        step where the others starve it and are not significantly faster.
+        another. Of its settings it is the fastest.
         """
         table, candidates = self._among(among)
-        candidates = list(dict.fromkeys(self._feeding(one, starves) for one in candidates))
-        leading = table.leading(candidates)
-        shown = {
-            one: min(self._not_slower(self._names(one)), key=lambda name: (starves(name), expense(name)))
-            for one in leading
-        }
-        choice = choose(
-            table,
-            leading,
-            lambda one: expense(shown[one]),
-            lambda one: starves(shown[one]),
-            (other for one in candidates for other in self._settings(one)),
-        )
+        shown = {one: min(self._not_slower(self._names(one)), key=expense) for one in table.leading(candidates)}
+        settings = (other for one in candidates for other in self._settings(one))
+        choice = choose(table, [*shown], lambda one: expense(shown[one]), settings)
         first = shown.pop(choice.key)
         return choice._replace(key=first), list(shown.values())
-
-    def behind(self, one: Name, among: Iterable[Name]) -> float:
-        """Return how many times slower than the fastest of these a result is at most, with all their settings."""
-        table, candidates = self._among(among)
-        every = [other for candidate in candidates for other in self._settings(candidate)]
-        return table.behind(one.settings if self.loaders else one, every)
 
     def rounds_to_settle(self, among: Iterable[Name]) -> int | None:
         """Return after how many more rounds one of these is likely to be a choice; None where no number would do."""
@@ -170,15 +140,6 @@ class Compared:
     def _names(self, one: Any) -> list[Name]:
         """Return the results that a candidate stands for: itself, or of a loader over all tiers that on each tier."""
         return [name for name in self.results.place if name.settings == one] if self.loaders else [one]
-
-    def _feeding(self, one: Any, starves: Callable[[Name], bool]) -> Any:
-        """Return the candidate, or with other settings of its loader, on its tier, what feeds the step in its place."""
-        if not all(map(starves, self._names(one))):
-            return one
-        table = self.loaders or self.results
-        fed = (other for other in self._settings(one) if not any(map(starves, self._names(other))))
-        fed = [other for other in fed if not table.compare(one, other).faster]
-        return max(fed, key=lambda other: table.center(other).speed, default=one)
 
     def _not_slower(self, names: Sequence[Name]) -> list[Name]:
         return [one for one in names if not any(self.results.compare(other, one).faster for other in names)]
