@@ -120,6 +120,12 @@ class Compared:
         first = shown.pop(choice.key)
         return choice._replace(key=first), list(shown.values())
 
+    def behind(self, one: Name, among: Iterable[Name]) -> float:
+        """Return how many times slower than the fastest of these a result is at most, with all their settings."""
+        table, candidates = self._among(among)
+        every = [other for candidate in candidates for other in self._settings(candidate)]
+        return table.behind(one.settings if self.loaders else one, every)
+
     def rounds_to_settle(self, among: Iterable[Name]) -> int | None:
         """Return after how many more rounds one of these is likely to be a choice; None where no number would do."""
         table, candidates = self._among(among)

@@ -4,6 +4,7 @@ The terminal, the page and the README show it and decide nothing; the session as
 """
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from scripts.common.errors import UserError
@@ -89,10 +90,9 @@ def _choice(table: Compared | None, best: list[Row], fastest: Mapping[str, Any],
         found = {"choice": fastest["id"], "form": fastest["form"], "ties": fastest["ties"]}
         return found | {"at_most_times": fastest["behind"], "slower": _slower(table, best, fastest)}
     chosen, *others = first_of(keeping, "loader").values()
-    highs = [table.compare(key(one), key(chosen)).high for one in best if key(one) != key(chosen)]
-    most = max([1.0, *highs]) if all(highs) else None
+    most = table.behind(key(chosen), map(key, best))
     found = {"choice": chosen["id"], "form": "use", "ties": [one["id"] for one in others]}
-    return found | {"at_most_times": most, "slower": None}
+    return found | {"at_most_times": most if isfinite(most) else None, "slower": None}
 
 
 def _factor(table: Compared, best: list[Row]) -> float | None:
