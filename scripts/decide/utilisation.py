@@ -119,12 +119,14 @@ def with_step_au(rows: Iterable[Row], plan: Mapping[str, Any]) -> list[dict[str,
 def _columns(row: Row, trials: Mapping[str, Any] | None, own: float | None) -> dict[str, Any]:
     names = ("batch_ms", "step_wait_ms", "step_loss", "step_check_points", "minimum_step_ms", "step_au_percent")
     found = dict.fromkeys((*names, "step_au_low")) | {"step_au_from": ""}
-    if not (bare(row) and row["steady_items_per_second"] and row["items"]):
+    rate = row["steady_items_per_second"] or row["items_per_second"]  # of whole epochs: their starts are in it
+    if not (bare(row) and rate and row["items"]):
         return found
-    found["batch_ms"] = batch_ms = 1000 * row["batch_size"] / row["steady_items_per_second"]
+    start = (row["epoch_start_seconds"] or 0.0) if row["steady_items_per_second"] else 0.0
+    found["batch_ms"] = batch_ms = 1000 * row["batch_size"] / rate
     if not trials:
         return found
-    fed = feeding(batch_ms, trials, ceil(row["items"] / row["batch_size"]), row["epoch_start_seconds"] or 0.0)
+    fed = feeding(batch_ms, trials, ceil(row["items"] / row["batch_size"]), start)
     step = trials["check"]["step_ms"]
     found |= {"step_wait_ms": fed.wait_ms, "step_loss": fed.loss, "minimum_step_ms": fed.minimum_step_ms()}
     found["step_check_points"] = fed.au_percent(step) - fed.au_at(step, trials)[0]

@@ -136,7 +136,7 @@ class Kind:
                 f"{self.max_pixels:,}"
             )
         if min(width, height) < self.min_side:
-            raise Rejected(f"too small: {width} x {height}, min_side is {self.min_side}")
+            raise Rejected(f"too small: {width} x {height}, min_side asks for {self.min_side}")
 
     def write(self, path: Path, pixels: np.ndarray) -> np.ndarray:
         """Write an image as the corpus keeps it; return what `read` gives of it."""

@@ -70,7 +70,7 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
         if found.relative != labels_file and ours(found.relative):
             yield _row(root, found, labels)
     if labels is not None:
-        reason = "the labels file names it, the folder does not hold it (hidden files are skipped)"
+        reason = "the labels file names it, the folder does not hold it (hidden files are not looked at)"
         for relative in sorted(labels):
             yield LedgerRow(escape(relative), "unavailable", reason)
 

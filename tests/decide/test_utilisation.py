@@ -138,7 +138,7 @@ def test_the_lower_end_is_that_of_the_slower_end_of_the_speed():
 
 @pytest.mark.parametrize(
     "changed",
-    [{"task": "train"}, {"cache": "cold"}, {"step_ms": 20.0}, {"steady_items_per_second": None}, {"items": None}],
+    [{"task": "train"}, {"cache": "cold"}, {"step_ms": 20.0}, {"items": None}],
 )
 def test_of_what_nothing_is_known_nothing_is_said(changed):
     [row] = said(changed)

@@ -64,7 +64,7 @@ def test_what_is_absent_is_named(words, absent):
         parsed(*words)
 
 
-@pytest.mark.parametrize("option", [["--bottlenecks"], ["--timeline"], ["--step-limit-ms", "5"]])
+@pytest.mark.parametrize("option", [["--bottlenecks"], ["--timeline"], ["--batch-ms", "5"]])
 def test_what_only_a_record_holds_wants_one(results, option):
     data = results / "formats" / "small" / "memmap"
     with pytest.raises(UserError, match=f"{option[0]}: found without --out"):

@@ -402,7 +402,7 @@ def test_the_results_that_are_drawn_are_chosen_by_a_rule(drawn):
         (Made("cold", "ram", [5000.0], workers=2, cache="cold"), HANDED),
     )
     assert [title.partition("\n")[0] for title in titles] == [
-        "The safest of the first ones: other on tape",
+        "The safest of the leaders: other on tape",
         "Slowest with a timeline: slow on ram",
     ]
     assert "2 of 8 runs are drawn here" in figure.get_supxlabel()
@@ -411,7 +411,7 @@ def test_the_results_that_are_drawn_are_chosen_by_a_rule(drawn):
 def test_lanes_end_where_a_worker_is_through_with_what_was_noted(drawn):
     [title], figure = drawn((Made("a", "ram", [900.0], workers=2), HANDED))
     axis = figure.axes[0]
-    assert title == "Recommended: a on ram\nbatch 32, 2 workers, prefetch 2"
+    assert title == "To use: a on ram\nbatch 32, 2 workers, prefetch 2"
     assert [label.get_text() for label in axis.get_yticklabels()] == ["main process", "worker 0", "worker 1"]
     assert axis.get_xlim() == (0, 5), "worker 0 has read and collated its only batch"
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -421,7 +421,7 @@ def test_lanes_end_where_a_worker_is_through_with_what_was_noted(drawn):
 
 def test_without_workers_the_axis_ends_with_the_main_process(drawn):
     [title], figure = drawn((Made("a", "ram", [900.0], workers=0), ALONE))
-    assert title.startswith("Recommended: a on ram")
+    assert title.startswith("To use: a on ram")
     assert figure.axes[0].get_xlim() == (0, 5.25)
 
 

@@ -86,7 +86,7 @@ def test_tables_that_are_too_large_leave_a_page_that_says_so(measured, monkeypat
     page = Page(light)
     assert below_the_limit(light)
     assert page.open == []
-    assert FULL in page.words and "lazy_memmap on ram" in page.words
+    assert FULL in page.words and "lazy_memmap on disk" in page.words
 
 
 def test_five_hundred_results_stay_below_the_limit(large):
@@ -131,7 +131,7 @@ def framed(root, html):
 def test_snakemakes_report_shows_it(chromium, tmp_path, usual):
     there = browser.Visit(chromium, framed(tmp_path, usual[0]))
     frame = there.page.frame_locator("iframe")
-    assert " on ram" in frame.locator("h1").inner_text(timeout=10_000)
+    assert " on disk" in frame.locator("h1").inner_text(timeout=10_000)
     head = frame.locator("#all-results thead th").filter(has_text="Items/s").first
     head.locator("button").click()
     assert head.get_attribute("aria-sort") == "ascending"

@@ -80,7 +80,7 @@ def test_spans_are_of_the_two_results_that_are_drawn(measured):
     ]
     rows = charts.load("timeline").rows({**measured[0], "spans": spans})
     assert list(dict.fromkeys((row["loader"], row["tier"], row["why"]) for row in rows)) == [
-        ("lazy_memmap", "ram", "To use"),
+        ("lazy_memmap", "disk", "To use"),
         ("torchaudio", "ram", "Your current loader"),
     ]
     assert {(row["track"], row["track_number"]) for row in rows} == {("main", 0), ("worker 1", 2)}
@@ -105,7 +105,7 @@ def test_programs_to_paste_are_those_of_the_verdicts(measured):
     html = measured[2]
     first = unescape(re.search(r'<code id="program-first">(.*?)</code>', html, re.S)[1])
     place, header = first.splitlines()[:2]
-    assert place == "# Measured on tier ram, /mnt/ram: copy the folder that `data` names there, and name the copy."
+    assert place == "# Measured on tier disk, /mnt/disk: copy the folder that `data` names there, and name the copy."
     assert header.startswith("# lazy_memmap:")
     assert "results/formats/demo/" in first
     compile(first, "program", "exec")
