@@ -79,9 +79,9 @@ class Kind:
             array.close()
             raise Rejected(f"other type than its name says: an archive of arrays in a file that ends in {path.suffix}")
         if array.shape != tuple(self.shape):
-            raise Rejected(f"other shape: {list(array.shape)}, shape is {list(self.shape)}")
+            raise Rejected(f"other shape: {list(array.shape)}, shape asks for {list(self.shape)}")
         if array.dtype.newbyteorder("=") != np.dtype(self.dtype):
-            raise Rejected(f"other type: {array.dtype.name}, dtype is {self.dtype}")
+            raise Rejected(f"other type: {array.dtype.name}, dtype asks for {self.dtype}")
         values = np.array(array, dtype=np.dtype(self.dtype).newbyteorder("<"), order="C")
         if self.finite and values.dtype.kind == "f" and not np.isfinite(values).all():
             raise Rejected(f"not finite: {int((~np.isfinite(values)).sum()):,} values are NaN or infinite")
@@ -128,11 +128,11 @@ def _problem(error: Exception, path: Path) -> str:
     if path.suffix.lower() == ".npz" and begins == MAGIC[0]:
         return "other type than its name says: a single array in a file that ends in .npz"
     if not begins.startswith(MAGIC):
-        return f"not a NumPy array: it begins with {begins!r}"
+        return f"no array of NumPy: it begins with {begins!r}"
     text = " ".join(str(error).split())
     if "pickle" in text or "Object arrays" in text or "Python objects" in text:
-        return "not a plain array: it holds Python objects"
-    return f"not a NumPy array, or truncated: {text or type(error).__name__}"
+        return "no plain array: it holds Python objects, which are not read"
+    return f"no array of NumPy, or truncated: {text or type(error).__name__}"
 
 
 def read(source: Path | BinaryIO, sample: Sample) -> np.ndarray:

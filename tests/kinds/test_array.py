@@ -74,11 +74,11 @@ def test_files_that_are_none_are_rejected(tmp_path):
     (tmp_path / "cut.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:-30])
     reasons = {path.name: reason_of(path) for path in tmp_path.iterdir() if path.name != "whole.npy"}
     assert reasons["empty.npy"] == "empty file"
-    assert reasons["cut.npy"].startswith("not a NumPy array, or truncated")
-    assert reasons["text.npy"] == "not a NumPy array: it begins with b'1 2 3\\n'"
+    assert reasons["cut.npy"].startswith("no array of NumPy, or truncated")
+    assert reasons["text.npy"] == "no array of NumPy: it begins with b'1 2 3\\n'"
     assert reasons["zip.npy"].startswith("other type than its name says: an archive of arrays")
     assert reasons["one.npz"].startswith("other type than its name says: a single array")
-    assert reasons["cut.npz"].startswith("not a NumPy array, or truncated")
+    assert reasons["cut.npz"].startswith("no array of NumPy, or truncated")
     assert reasons["a.npz"].startswith("several arrays: a, b; name one of them in entry")
     assert reason_of(tmp_path / "a.npz", array.Kind((3, 5), entry="c")).startswith("no array 'c': it has a, b")
 

@@ -66,7 +66,7 @@ def of_the_network(name: str, place: str, what: Fault, says: str, short: bool = 
             return afterwards(project, made, "\n".join([*said, made.count().output]))
 
 
-AGAIN = r"To ask again for the 1 that failed, type the same command with --forcerun fetch_clips"
+AGAIN = r"To try the 1 that failed again, type the same command with --forcerun fetch_clips"
 of_the_network("the connection is reset", "media", Fault.reset(9000), AGAIN, short=True)
 of_the_network("a file is cut", "media", Fault.truncated(0.15), AGAIN)
 of_the_network("it ends before its announced length", "media", Fault.short(9000), AGAIN)
