@@ -49,8 +49,8 @@ def test_fortran_order_is_put_into_rows(tmp_path):
 
 
 @pytest.mark.parametrize(("values", "reason"), [
-    (made(shape=(5, 3)), "other shape: [5, 3], shape is [3, 5]"),
-    (made("float64"), "other type: float64, dtype is float32"),
+    (made(shape=(5, 3)), "other shape: [5, 3], shape asks for [3, 5]"),
+    (made("float64"), "other type: float64, dtype asks for float32"),
     (np.where(made() == 4, np.float32(np.nan), made()), "not finite: 1 values are NaN or infinite"),
     (np.array([{"a": 1}], dtype=object), "not a plain array: it holds Python objects"),
 ])  # fmt: skip
