@@ -55,7 +55,7 @@ def _with(tag: int, value: int | bytes, form: str, kind: int) -> bytes:
 
 @pytest.mark.parametrize(("name", "content", "reason"), [
     ("a.png", png_header(50_000, 50_000), "too many pixels: 50000 x 50000"),
-    ("a.png", png_header(7, 900), "too small: 7 x 900, min_side is 8"),
+    ("a.png", png_header(7, 900), "too small: 7 x 900, min_side asks for 8"),
     ("a.png", png_header(64, 64), "truncated: "),
     ("a.jpg", png_header(64, 64), "other type than its name says: PNG in a file that ends in .jpg"),
     ("a.jpg", b"no image at all" * 100, "no JPEG, PNG, GIF, BMP, WEBP, TIFF or PPM, or cut off in its header"),
