@@ -55,11 +55,11 @@ def answer_lines(tables: Tables, colour: bool) -> list[str]:
 
 
 def summary_lines(tables: Tables) -> list[str]:
-    """Return of the lines those of the first answer alone; empty where nothing has a speed."""
+    """Return the lines that say what to use, how sure that is and what it gives; empty where nothing has a speed."""
     answer = answer_of(tables)
     if answer["choice"] is None:
         return []
-    return [*_wrapped(_first(tables, answer), False), *_table_of(tables, answer, False)]
+    return [line for line in _wrapped(_first(tables, answer), False) if line]
 
 
 def ranking_lines(tables: Tables, colour: bool) -> list[str]:
