@@ -82,7 +82,7 @@ def over_tiers(results: Mapping[Name, Speeds]) -> dict[tuple[str, str], dict[int
 
 
 class Compared:
-    """The results of one scenario: compared by themselves, and loaders over all tiers where that is asked for.
+    """The results of one scenario: compared by themselves, and loaders over all tiers with `together`.
 
     `results` are those to compare, `every` those of all settings that were measured beside them, of which they were
     chosen: intervals are those of all. With `together` a loader over all tiers has the settings that are fastest there;

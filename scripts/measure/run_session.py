@@ -195,7 +195,7 @@ class Session:
     def explained(self, runner: Runner, say: Any) -> dict[str, Any]:
         """Look for what explains the candidates of the runs that are there; return what the session's file holds.
 
-        It is looked for in the latest session that came to its end, by the runs of all.
+        The latest session that came to its end looks for it, by the runs of all.
         """
         self.alike = [one for one in self.alike if one.finished] or [self.facts]
         self.facts = self.alike[-1]

@@ -32,7 +32,7 @@ CAUTIONS = {
     "order": "Its order is not random ({order}): see the columns `order_*` of ranking.csv.",
     "emulated": "{tier} is emulated: reads were slowed down to those of storage that this machine does not have.",
     "plain_loop": "A plain loop need not read its batches: a model that does may get them more slowly.",
-    "batch_lifetime": "A batch is valid until the next one is asked for: copy what you keep.",
+    "batch_lifetime": "A batch is valid until you ask for the next one: copy what you keep.",
     "now_unmeasured": "Your current loader, {loader}, has no verified speed here.",
     "au_model_off": "A third step length had an AU {points} points from the predicted one: its AU is not known.",
     "few_rounds": "It was measured in {rounds} only.",

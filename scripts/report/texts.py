@@ -32,7 +32,7 @@ def rank_text(row: Row) -> str:
 def bottleneck_text(row: Row) -> str:
     """Return what a result's bottleneck is, or why it has none, in a sentence."""
     if not row["bottleneck"]:
-        why = "it is looked for in candidates (`measure.bottlenecks`) whose loader has parts that can be left out"
+        why = "a session measures it for the choice and your current loader, where parts can be left out"
         return f"The bottleneck is not known: {why}."
     if row["bottleneck"] == "none":
         return f"No part of its work takes {LEAST_PERCENT:g} % of the time."
