@@ -10,7 +10,7 @@
   const names = JSON.parse(form.dataset.names); // of each result: what to use, in words
   const preference = JSON.parse(form.dataset.preference); // the cheapest first
   const rows = [...table.tBodies[0].rows].filter((row) => row.dataset.candidates);
-  const ABLE = ["id", "item_ms", "slow_item_ms", "wait_item_ms", "loss", "start_ms", "item_bytes", "keeps",
+  const ABLE = ["id", "item_ms", "slow_item_ms", "wait", "loss", "start_ms", "item_bytes", "keeps",
     "held_bytes", "cold_item_ms", "storage_item_ms", "tried"]; // as in scripts/report/hero.py
   const named = (values) => Object.fromEntries(values.map((value, at) => [ABLE[at], value]));
   const ofRow = new Map(rows.map((row) => [row, JSON.parse(row.dataset.candidates).map(named)]));
@@ -50,17 +50,19 @@
     }
     const epoch = yours.gb ? 1e9 * yours.gb / natural : items;
     const batches = Math.max(1, Math.ceil(epoch / yours.batch));
-    const au = (item, wait, loss) => {
-      const period = Math.max(yours.batch * item + loss * yours.step, yours.step + yours.batch * wait);
+    const au = (item, waited, loss) => {
+      const period = Math.max(yours.batch * item + loss * yours.step, yours.step + waited);
       return 100 * yours.step * batches / (period * batches + one.start_ms);
     };
     const storage = yours.mbps ? one.item_bytes && one.item_bytes / yours.mbps / 1000 : one.storage_item_ms;
     const fastest = Math.max(one.item_ms, large ? storage || 0 : 0, large ? one.cold_item_ms || 0 : 0);
     const most = au(fastest, 0, 0);
-    if (one.wait_item_ms === null || (large && (one.cold_item_ms === null || yours.mbps))) {
+    if (one.wait === null || (large && (one.cold_item_ms === null || yours.mbps))) {
       return { au: null, low: null, most, source: large && storage ? "storage" : "unknown" };
     }
-    const wait = one.wait_item_ms * fastest / one.item_ms;
+    const { short_ms, long_ms, short_step_ms, long_step_ms } = one.wait; // Wait.beside
+    const along = Math.min(1, Math.max(0, (yours.step / yours.batch - short_step_ms) / (long_step_ms - short_step_ms)));
+    const wait = yours.batch * (short_ms + along * (long_ms - short_ms)) * fastest / one.item_ms;
     const slow = fastest * one.slow_item_ms / one.item_ms;
     return { au: au(fastest, wait, one.loss), low: au(slow, wait, one.loss), most, source: large ? "cold" : "model" };
   };

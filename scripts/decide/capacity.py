@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from scripts.common.vocabulary import OBJECTS, SPLIT
 from scripts.decide.panel import asked, holds_everything, natural_bytes, with_speed
-from scripts.decide.utilisation import CHECKED_POINTS, TARGET_AU_PERCENT, TRIED, au_percent, bare
+from scripts.decide.utilisation import CHECKED_POINTS, TARGET_AU_PERCENT, TRIED, Wait, au_percent, bare, feeding_of
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Any]
@@ -62,7 +62,7 @@ class Able(NamedTuple):
 
     item_ms: float | None  # at full rate, without epoch starts; None: it was not measured alone
     slow_item_ms: float | None  # at the lower end of the speed's interval
-    wait_item_ms: float | None  # that a long step still waits for; None: not tried, or the model is off
+    wait: Wait | None  # what of it is waited for beside steps of two lengths; None: not tried, or the model is off
     loss: float  # share of a step that the loader loses
     start_ms: float  # of an epoch
     item_bytes: float | None  # as its format has them
@@ -71,6 +71,10 @@ class Able(NamedTuple):
     cold_item_ms: float | None  # read from the disk
     storage_item_ms: float | None  # the least that the measured storage takes, at any number of readers
     tried: tuple[int, float, float] | None  # batch, step in ms, AU in percent
+
+    def told(self) -> dict[str, Any]:
+        """Return it as verdict.json has it."""
+        return self._asdict() | {"wait": self.wait and self.wait._asdict()}
 
     def answer(self, yours: Yours, natural: float, items: int) -> Answer:
         """Return what it gives to a training; `natural`: bytes of an item of the data measured, of which there were
@@ -87,16 +91,16 @@ class Able(NamedTuple):
         limit = self.storage_ms(yours) if large else 0.0
         fastest = max(self.item_ms, limit or 0.0, (self.cold_item_ms or 0.0) if large else 0.0)
         most = self._au(yours, epoch, fastest, 0.0, 0.0)
-        known = self.wait_item_ms is not None and (not large or (self.cold_item_ms and not yours.storage_mbps))
+        known = self.wait is not None and (not large or (self.cold_item_ms and not yours.storage_mbps))
         if not known:
             return Answer(None, None, most, "storage" if large and limit else "unknown")
-        wait = self.wait_item_ms * fastest / self.item_ms  # what is not made ahead is read in that time, too
+        wait = self.wait.times(yours.batch).beside(step) * fastest / self.item_ms  # what is not made ahead is read, too
         low = self._au(yours, epoch, fastest * self.slow_item_ms / self.item_ms, wait, self.loss)
         return Answer(self._au(yours, epoch, fastest, wait, self.loss), low, most, "cold" if large else "model")
 
-    def _au(self, yours: Yours, epoch: float, item_ms: float, wait_item_ms: float, loss: float) -> float:
-        batches, times = max(1, -(-epoch // yours.batch)), (yours.batch * item_ms, yours.batch * wait_item_ms)
-        return au_percent(yours.step_ms, *times, loss, batches, self.start_ms / 1000)
+    def _au(self, yours: Yours, epoch: float, item_ms: float, wait_ms: float, loss: float) -> float:
+        batches = max(1, -(-epoch // yours.batch))
+        return au_percent(yours.step_ms, yours.batch * item_ms, wait_ms, loss, batches, self.start_ms / 1000)
 
     def _large(self, yours: Yours, natural: float) -> bool:
         """Return whether the data, in this format, is larger than the memory that its processes leave."""
@@ -136,13 +140,13 @@ def able_of(tables: Tables, row: Row) -> Able:
     item_ms, batch = rate and 1000 / rate, row["batch_size"]
     slower = row["items_per_second"] / (row["interval_low"] or row["items_per_second"])
     off = row["step_check_points"] is not None and abs(row["step_check_points"]) > CHECKED_POINTS
-    wait = None if off or row["step_wait_ms"] is None else row["step_wait_ms"] / batch
+    fed = None if off else feeding_of(row)
     own = tables["dataset"]["config"]["report"]["step_ms"]  # of the session, whatever is asked for now
     tried = row["step_au_from"] == TRIED and (batch, own, row["step_au_percent"])
     return Able(
         item_ms,
         item_ms and item_ms * slower,
-        wait,
+        fed and fed.wait.times(1 / batch),
         row["step_loss"] or 0.0,
         1000 * (row["epoch_start_seconds"] or 0.0) if row["steady_items_per_second"] else 0.0,
         None if row["tier"] in objects else sizes.get(row["format"]),

@@ -132,6 +132,6 @@ _SPEED = ("items_per_second", "interval_low", "interval_high")
 
 
 def _candidate(row: Row, able: Any, answer: Answer) -> dict[str, Any]:
-    found = {"id": row["id"], **{name: row[name] for name in (*_ABOUT, *_SPEED)}, **able._asdict()}
+    found = {"id": row["id"], **{name: row[name] for name in (*_ABOUT, *_SPEED)}, **able.told()}
     answered = {"au": answer.au, "au_low": answer.low, "au_most": answer.most, "source": answer.source}
     return {**found, **answered, "keeps_up": answer.keeps_up}

@@ -25,6 +25,7 @@ PIECE_SECONDS = 0.002
 SPIN_SECONDS = 0.0002  # before the end of a step: sleeping overshoots by about that much
 TURNS = 20  # of the loop between two looks at the clock
 LONG, CHECK = 4.0, 2.0  # times that a batch takes, of the steps that are tried beside one as long as a batch
+LONG_MS = 20.0  # the long one at least: as usual a training's
 TRIALS_SECONDS, MOST_ROUNDS = 3.0, 5  # of the trials of a loader: one round, and more until so many seconds are over
 WINDOW_SECONDS = 0.2  # of a trial, at least,
 LEAST_BATCHES, LONG_BATCHES = 15, 6  # and so many batches,
@@ -139,7 +140,8 @@ def trials(
     `window(step_ms, long)` tries one, as `tried`. They come by turns until TRIALS_SECONDS are over, and the median of
     each counts: others may take the machine for a while.
     """
-    lengths = {"plain": 0.0, "knee": batch_ms, "long": LONG * batch_ms, "check": own_ms or CHECK * batch_ms}
+    long_ms = max(LONG * batch_ms, LONG_MS)
+    lengths = {"plain": 0.0, "knee": batch_ms, "long": long_ms, "check": own_ms or CHECK * batch_ms}
     found: dict[str, list[Tried]] = {name: [] for name in lengths}
     began = clock()
     while not found["check"] or (clock() - began < TRIALS_SECONDS and len(found["check"]) < MOST_ROUNDS):

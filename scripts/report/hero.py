@@ -15,7 +15,7 @@ from scripts.report.sentences import keeps_up_text, use_text
 from scripts.report.shown import of_each_loader
 
 MARGIN = 1.15  # of the axis beyond what is drawn
-ABLE = ("item_ms", "slow_item_ms", "wait_item_ms", "loss", "start_ms", "item_bytes", "keeps", "held_bytes")
+ABLE = ("item_ms", "slow_item_ms", "wait", "loss", "start_ms", "item_bytes", "keeps", "held_bytes")
 ABLE += ("cold_item_ms", "storage_item_ms", "tried")  # what the page's script needs of a candidate
 
 Row = Mapping[str, Any]
@@ -80,6 +80,8 @@ def _row(row: Row, candidates: list[Row], axis: "Axis") -> dict[str, Any]:
 
 def _short(value: Any) -> Any:
     """Return a number with six digits: a page of 500 results holds 5,000 of them."""
+    if isinstance(value, dict):
+        return {name: _short(one) for name, one in value.items()}
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 

@@ -267,9 +267,12 @@ _RANKING = (
     *_of_runs("median", "au_percent"),
     Column("batch_ms", float, heading="A batch takes", format=_milliseconds, doc="at the steady rate, in ms"),
     Column("step_wait_ms", float, doc="what remains of it beside a long training step, by trials; blank: not tried"),
+    Column("step_short_wait_ms", float, doc="what remains beside a short one, at most"),
+    Column("step_short_ms", float, doc="the short step: as long as a batch"),
+    Column("step_long_ms", float, doc="the long step: four batches, and at least 20 ms"),
     Column("step_loss", float, doc="the share of a training step that the loader loses; from a batch to the next it "
-           "takes max(batch + loss * step, step + wait)"),
-    Column("step_check_points", float, doc="AU that follows from these three less the AU of a trial with another step, "
+           "takes max(batch + loss * step, step + wait), with the wait on the line between these steps"),
+    Column("step_check_points", float, doc="AU that follows from these less the AU of a trial with another step, "
            "in points; beyond 3 either way AU is uncertain"),
     Column("minimum_step_ms", float, heading="Minimum step", format=_milliseconds,
            doc="the shortest training step at which AU is 90 %, as it follows from these; blank: not tried"),

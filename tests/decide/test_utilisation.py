@@ -5,7 +5,7 @@ from math import inf, nan
 import pytest
 import torch
 
-from scripts.decide.utilisation import au_percent, feeding, feeding_of, minimum_step_ms, with_step_au
+from scripts.decide.utilisation import Feeding, Wait, au_percent, feeding, feeding_of, with_step_au
 from scripts.measure.sink import Checksums
 from scripts.measure.step import LONG, following, trials, tried
 from scripts.measure.window import Known, timed
@@ -72,11 +72,31 @@ def test_what_is_no_step_has_no_au(step):
     ("batch", "wait", "start"), [(7.5, 7.5, 0.0), (40.0, 0.01, 0.0), (10.0, 1.0, 0.5), (3.0, 0.0, 0.0)]
 )
 def test_the_minimum_step_has_ninety_percent_and_a_longer_one_no_less(batch, wait, start, loss):
-    numbers = batch, wait, loss, 20, start
-    step = minimum_step_ms(*numbers)
-    assert au_percent(step, *numbers) == pytest.approx(90.0)
-    grown = [au_percent(step * times, *numbers) for times in (0.1, 0.5, 0.9, 1.1, 3.0, 1000.0)]
+    fed = Feeding(batch, Wait(wait, wait, batch, 4 * batch), loss, 20, start)
+    step = fed.minimum_step_ms()
+    assert fed.au_percent(step) == pytest.approx(90.0)
+    grown = [fed.au_percent(step * times) for times in (0.1, 0.5, 0.9, 1.1, 3.0, 1000.0)]
     assert grown == pytest.approx(sorted(grown)) and (grown[-1] > 99 or loss == 1)
+
+
+@pytest.mark.parametrize("long_step", [5.0, 20.0, 100.0])
+@pytest.mark.parametrize(("short", "long"), [(0.0, 0.0), (0.05, 0.1), (0.05, 1.9), (1.2, 3.4), (0.1, 12.0)])
+def test_from_the_minimum_step_on_waiting_that_grows_leaves_ninety_percent(short, long, long_step):
+    fed = Feeding(1.2, Wait(short, long, 1.2, long_step), 0.0)
+    step = fed.minimum_step_ms()
+    assert fed.au_percent(step) == pytest.approx(90.0)
+    assert all(fed.au_percent(step * (1 + more / 100)) >= 90 - 1e-9 for more in range(0, 5000, 3))
+    twice = fed.of(2.0, 1)
+    assert twice.minimum_step_ms() == pytest.approx(2 * step) and twice.au_percent(2 * step) == pytest.approx(90.0)
+
+
+def test_waiting_is_on_the_line_between_two_steps_that_were_tried():
+    """A copy of 1.2 ms waits 1.2 ms beside 1.2 and 3.4 ms beside 20: 8 points off by one number alone."""
+    made = {"plain": trial(0.0, 1.2), "knee": trial(1.2, 2.4), "long": trial(20.0, 23.4)}
+    fed = feeding(1.2, made)
+    assert fed.wait == pytest.approx((1.2, 3.4, 1.2, 20.0))
+    assert [fed.wait.beside(step) for step in (0.6, 1.2, 10.6, 20.0, 80.0)] == pytest.approx([1.2, 1.2, 2.3, 3.4, 3.4])
+    assert fed.au_percent(20.0) == pytest.approx(100 * 20 / 23.4)
 
 
 @pytest.mark.parametrize("loss", [0.25, 0.5, 0.75])
@@ -84,14 +104,14 @@ def test_the_minimum_step_has_ninety_percent_and_a_longer_one_no_less(batch, wai
 def test_all_numbers_come_back_out_of_the_trials(wait, loss):
     made = {name: trial(step, max(10 + loss * step, step + wait)) for name, step in (("knee", 10.0), ("long", 40.0))}
     fed = feeding(10.0, {"plain": trial(0.0, 10.0), **made})
-    assert (fed.wait_ms, fed.loss) == (pytest.approx(wait), pytest.approx(loss))
+    assert fed.wait.beside(40.0) == pytest.approx(wait) and fed.loss == pytest.approx(loss)
 
 
 @pytest.mark.parametrize(("knee", "long"), [(9.0, 39.0), (60.0, 42.0), (1e6, 1e6), (10.0, 40.0)])
 def test_trials_that_were_disturbed_stay_within_what_can_be(knee, long):
     """A period below its step; a knee that is longer than the long trial allows."""
     fed = feeding(10.0, {"plain": trial(0.0, 10.0), "knee": trial(10.0, knee), "long": trial(40.0, long)})
-    assert 0 <= fed.loss <= 1 and fed.wait_ms >= 0 and 0 < fed.au_percent(20.0) <= 100
+    assert 0 <= fed.loss <= 1 and min(fed.wait) >= 0 and 0 < fed.au_percent(20.0) <= 100
     assert fed.au_percent(40.0) >= 99.9 * 40 / max(40.0, long), "no less than was tried"
 
 

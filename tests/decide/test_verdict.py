@@ -19,7 +19,7 @@ from tests.support.made_verdicts import FORMS, clear, close, noisy, other, runs,
 from tests.support.programs import PROJECT
 
 GOALS = ["fastest", "fastest_cold", "least_memory", "simplest", "cheapest"]
-NUMBERS = {"step_wait_ms": None, "step_loss": None, "step_check_points": None, "step_au_from": ""}
+NUMBERS = {"step_wait_ms": None, "step_short_wait_ms": None, "step_loss": None, "step_check_points": None, "step_au_from": ""}
 
 
 def decided(tables, **asked):
@@ -30,10 +30,17 @@ def decided(tables, **asked):
     return found["answers"][0]
 
 
+def waits(ms):
+    """What a row says of a loader that lets wait so long beside any step."""
+    return {"step_wait_ms": ms, "step_short_wait_ms": ms, "step_short_ms": 1.0, "step_long_ms": 20.0, "step_loss": 0.0}
+
+
 def waiting(tables, **ms):
     """Set what a batch of each loader still waits for beside a long step, in ms."""
     for row in (*tables["ranking"], *tables["best"]):
-        row |= {**NUMBERS, "step_wait_ms": ms.get(row["loader"])}
+        row |= NUMBERS
+        if (wait := ms.get(row["loader"])) is not None:
+            row |= waits(wait)
         row |= {"steady_items_per_second": row["items_per_second"], "epoch_start_seconds": 0.0}
     return tables
 
@@ -153,7 +160,7 @@ def test_what_keeps_up_is_found_among_all_settings_of_a_loader(tmp_path):
     made = [Made("a", "disk", runs(3200.0), workers=0), Made("a", "disk", runs(2400.0), workers=2)]
     tables = waiting(tables_of(tmp_path, made))
     for row in (*tables["ranking"], *tables["best"]):
-        row["step_wait_ms"] = 0.5 if row["workers"] else 10.0
+        row |= waits(0.5 if row["workers"] else 10.0)
     answer = decided(tables, step_ms=20.0)
     assert answer["choice"].endswith("-w2-p2") and answer["why"] == "keeps_up"
     assert decided(tables, step_ms=200.0)["choice"].endswith("-w0-p2"), "no workers are cheaper"

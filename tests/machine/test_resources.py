@@ -61,7 +61,8 @@ psutil.Process().children()[0].kill()
 
 def test_the_work_of_a_helper_counts_that_has_left_its_session_and_lost_its_parent():
     told = subprocess.run([sys.executable, "-c", HELPER], capture_output=True, check=True, cwd=PROJECT)
-    assert float(told.stdout) >= 0.4
+    tick = 1 / os.sysconf("SC_CLK_TCK")  # of what the kernel says of each process, rounded down
+    assert float(told.stdout) >= 0.4 - 2 * tick
 
 
 def test_pages_that_are_touched_are_faults():

@@ -139,7 +139,7 @@ def step_trials(batch_ms: float, wait_ms: float, own_ms: float = STEP_MS) -> dic
     def trial(step_ms: float) -> dict[str, float]:
         return {"step_ms": step_ms, "period_ms": max(batch_ms, step_ms + wait_ms), "batches": 15, "seconds": 0.3}
 
-    made = {name: trial(step) for name, step in (("plain", 0.0), ("knee", batch_ms), ("long", 4 * batch_ms))}
+    made = {name: trial(step) for name, step in (("plain", 0.0), ("knee", batch_ms), ("long", max(4 * batch_ms, 20.0)))}
     return {**made, "check": trial(own_ms), "host_share": 0.3, "others_percent": 1.0}
 
 
