@@ -10,7 +10,8 @@ export PATH := $(BIN):$(PATH)
 
 demo: $(READY) ## make audio, run every loader on every tier, render the reports, print the ranking
 	@snakemake --config dataset=demo preset=quick
-	@snakemake --config dataset=demo preset=quick --report report.html && echo "Snakemake's own report: report.html"
+	@said=$$(snakemake --config dataset=demo preset=quick --report report.html 2>&1) || { echo "$$said"; false; }
+	@echo "Snakemake's own report: report.html"
 
 # Three tests at a time, of which many wait, and then one after the other those that measure; it fails where either call does.
 test: $(READY) ## every test

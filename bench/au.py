@@ -113,7 +113,15 @@ def rounds_of(bench: Bench, loader: str, consumer: Consumer, rounds: int) -> lis
             for times in TIMES:
                 seen = [window(times * batch_ms, times >= TIMES[-1]) for _ in range(2)]
                 step, period = (median(getattr(one, name) for one in seen) for name in ("step_ms", "period_ms"))
-                row = {"loader": loader, "round": number, "times": step / batch_ms, "asked": times, "wait_ms": fed.wait.beside(step), "batch_ms": batch_ms, "loss": fed.loss}
+                row = {
+                    "loader": loader,
+                    "round": number,
+                    "times": step / batch_ms,
+                    "asked": times,
+                    "wait_ms": fed.wait.beside(step),
+                    "batch_ms": batch_ms,
+                    "loss": fed.loss,
+                }
                 found.append({**row, "step_ms": step, "follows": fed.au_percent(step), "is": 100 * step / period})
     return found
 

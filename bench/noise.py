@@ -15,6 +15,7 @@ resolution.
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from scripts.common import facts
 from scripts.common.counting import Run, counting, run_of
 from scripts.common.files import read_json
 from scripts.decide.choice import choose
@@ -138,9 +140,8 @@ class Sessions:
             storage={"ram": {"path": str(ram)}},
             loaders=[{"name": name, "file": str(disk / f"{name}.py")} for name in loaders],
             sweep={"device": ["cpu"], "batch_size": [BATCH], "workers": [0], "task": ["read"], "allocator": ["keep"]},
-            measure={"minutes": 0.01, "bottlenecks": "none", "timeline": "none", "tensors": False},
+            measure={"minutes": 0.01, "bottlenecks": "none", "timeline": "none", "steps": "none", "tensors": False},
         )
-        self.results = self.project.root / "results" / "runs" / "demo"
         self._session()
         limits = {"minutes": minutes, "resolution": resolution}
         self.project.configure(measure={**self.project.config["measure"], **limits})
@@ -157,18 +158,16 @@ class Sessions:
         `control`, the speeds of the control run in items/s, and how many `seconds` it took.
         """
         began = time.monotonic()
-        for path in self.results.glob("*/*/*/*.json"):
-            if path.name != "proof.json":
-                path.unlink()
-        for path in self.results.glob("s*-main.json"):
-            path.unlink()
+        shutil.rmtree(facts.sessions_folder(self.project.root, "demo"))  # of this copy: the next one begins anew
+        (self.project.root / SESSION).unlink()
         self._session()
+        [made] = facts.sessions(self.project.root, "demo")
         runs: dict[str, dict[int, Run]] = {}
-        for path in self.results.glob("ram/*/*/*.json"):
-            if path.stem.isdigit():
-                record = read_json(path)
-                runs.setdefault(record["loader"], {})[int(path.stem)] = run_of(record)
-        control = [read_json(path)["items_per_second"] for path in self.results.glob("bounds/*/*/*.json")]
+        for result in made.results:
+            for number, path in made.rounds(result).items():
+                record = made.record(result, path)
+                runs.setdefault(record["loader"], {})[number] = run_of(record)
+        control = [read_json(path)["items_per_second"] for path in made.folder.glob("bounds/*/*/*.json")]
         session = read_json(self.project.root / SESSION)
         return {"session": session, "runs": runs, "control": control, "seconds": time.monotonic() - began}
 

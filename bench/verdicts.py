@@ -30,7 +30,10 @@ from scripts.common.counting import Name, Run
 from scripts.decide.choice import Compared
 from scripts.decide.intervals import intervals
 from scripts.decide.rounds import FINAL_ERROR, Table
+from scripts.decide.sessions import table_of
 from scripts.measure.race import Limits, Race
+from tests.support.played_sessions import RESULTS, false_difference, played
+from tests.support.played_sessions import ROUNDS as ROUNDS_EACH
 
 ROUNDS, TIERS = (3, 8, 20), (1, 2)
 LEVELS = {
@@ -49,6 +52,7 @@ LEVELS = {
 OTHERS = {"a": 1.0, "b": 1.05, "e": 1.0, "g": 1.0}  # times slower with other settings
 QUIET, NOISE = 0.05, sqrt(log(1 + 0.15**2))  # standard deviations of log speeds
 ALLOWED, SURE, POWER = 0.05, 1.05, 0.9
+SETS = 300  # of several sessions
 RATES = ("best", "pairs", "broken", "wrong")
 Draw = Callable[[np.random.Generator, int, np.ndarray, np.ndarray], np.ndarray]
 
@@ -223,6 +227,17 @@ def outlasting(rounds: int, tables: int = 1000) -> float:
     return float((abs(means) > halves).any(axis=(1, 2)).mean())
 
 
+def over_sessions(noise: str, state: float, every: int, count: int, sets: int) -> tuple[float, float]:
+    """Return in what share of sets of so many sessions equal results have a false difference: by what is said of
+    several sessions, and were all rounds of one. `state`, `every`: as played.
+    """
+    chance, wrong = np.random.default_rng([41, count]), np.zeros(2)
+    for _ in range(sets):
+        speeds = played(chance, count, state, noise=noise, every=every)
+        wrong += false_difference(table_of(speeds, FINAL_ERROR)), false_difference(Table(speeds, FINAL_ERROR))
+    return tuple(wrong / sets)
+
+
 def main() -> None:
     """Print the rates of each cell, and fail where one does not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -242,8 +257,15 @@ def main() -> None:
     print(f"a factor of 1.5 among 20 results, 15 % noise, 8 rounds: found in {100 * found:.0f} % (at least 90)")
     shares = ", ".join(f"{100 * outlasting(rounds):.0f} % by {rounds}" for rounds in (3, 5, 8, 20))
     print(f"no statistic can know: a state of 2 % outlasts all rounds: a false difference in {shares} rounds")
+    print(f"of several sessions of {ROUNDS_EACH} rounds, {RESULTS} equal results, a false difference in % of {SETS}:")
+    for noise, state, every, count in product(("normal", "a neighbour", "t"), (0.02, 0.05), (1, 5), (3, 5)):
+        several, as_one = over_sessions(noise, state, every, count, SETS)
+        who = "each" if every == 1 else f"one of {every}"
+        failed += every == 1 and several > limit(SETS)
+        words = f"{noise}, a state of {100 * state:.0f} % of {who}, {count} sessions"
+        print(f"  {words:56} {100 * several:5.1f}, as one session {100 * as_one:5.1f}", flush=True)
     if failed or round(found, 2) < POWER:
-        sys.exit(f"error: {failed} of {len(cells)} cells have a rate above what is allowed, or too little is found")
+        sys.exit(f"error: {failed} cells have a rate above what is allowed, or too little is found")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 from scripts.common.counting import Name
 from scripts.common.statistics import CLOSE, Comparison
 from scripts.decide.intervals import intervals, lag, levels
-from scripts.decide.rounds import FINAL_ERROR, Speeds, Table
+from scripts.decide.rounds import FINAL_ERROR, OF_TWO, Speeds, Table
 from scripts.decide.sessions import table_of
 
 LEAST_ON_TIER = 2  # rounds with all tiers: single ones distinguish nothing
@@ -94,10 +94,11 @@ class Compared:
     ) -> None:
         every = {**(every or {}), **results}
         whole = over_tiers(every) if together else {}
-        self.loaders = table_of(whole, FINAL_ERROR) if whole else None
+        error = OF_TWO if whole else FINAL_ERROR
+        self.loaders = table_of(whole, error) if whole else None
         speeds = {one: self.loaders.center(one).speed for one in whole}  # as of the mean round: some left early
         first = {loader: (loader, slug) for loader, slug in sorted(whole, key=speeds.__getitem__)}  # the last stays
-        self.results = table_of(every, FINAL_ERROR)
+        self.results = table_of(every, error)
         self.candidates = [*first.values()] if self.loaders else [*results]
 
     def compare(self, one: Name, other: Name) -> Comparison:
@@ -175,7 +176,7 @@ def rounds_to_settle(
     for more in dict.fromkeys(ceil(count * times) for times in MORE):
         drawn = rounds[:, chance.integers(count, size=(DRAWS, more))].swapaxes(0, 1)  # (draws, results, more)
         logs = np.concatenate([np.broadcast_to(table.logs, (DRAWS, *table.logs.shape)), drawn], axis=-1)
-        ahead = intervals(logs, FINAL_ERROR)[2][:, places][:, :, places]
+        ahead = intervals(logs, table.error)[2][:, places][:, :, places]
         if (lag(ahead)[:, wanted].min(axis=1) <= log(CLOSE)).mean() >= SETTLED:
             return more
     return None

@@ -9,10 +9,10 @@ those of rounds (rounds.py) with sessions in place of rounds: the scatter of the
 sessions and within, and the variance of each result is moderated by that of all. Sessions are hours apart or have other
 files, so that no dependence of neighbouring ones is allowed for.
 
-Simulated (as tests/decide/test_sessions.py does) with 20 equal results, 8 rounds a session, a state of 2 or 5 % of each
-result in each session, and noise of 5 % that is normal, t(2.5) or beside a neighbour: a false difference in 3 to 5 % of
-sets of 3 sessions and in 1 to 3 % of 5. As one session with as many rounds it is 7 to 56 %. Where a fifth of the
-results has a state of 5 % and the others none, it is 9 % of 3 and 4 % of 5: such a result may be lucky in three.
+Simulated by `python -m bench.verdicts`: 10 equal results, 6 rounds a session, a state of 2 or 5 % of each result in
+each session, and noise of 5 % that is normal, t(2.5) or beside a neighbour. A false difference is in 2 to 5 % of sets
+of 3 sessions or 5. As one session with as many rounds it is 4 to 28 %. Where a fifth of the results has a state of 5 %
+and the others none, it is up to 9 % of 3 and 6 % of 5: such a result may be lucky in three.
 """
 
 from collections.abc import Hashable, Mapping

@@ -159,7 +159,11 @@ def _columns(row: Row, trials: Mapping[str, Any] | None, own: float | None) -> d
         return found
     fed = feeding(batch_ms, trials, ceil(row["items"] / row["batch_size"]), start)
     step = trials["check"]["step_ms"]
-    found |= {"step_loss": fed.loss, "minimum_step_ms": fed.minimum_step_ms(), **dict(zip(WAITS, fed.wait, strict=True))}
+    found |= {
+        "step_loss": fed.loss,
+        "minimum_step_ms": fed.minimum_step_ms(),
+        **dict(zip(WAITS, fed.wait, strict=True)),
+    }
     found["step_check_points"] = fed.au_percent(step) - fed.au_at(step, trials)[0]
     if own:
         au, source = fed.au_at(own, trials) if row.get("steps") else (fed.au_percent(own), MODEL)

@@ -11,7 +11,7 @@ from scripts.common.groups import RESULT, by_status, first_of, grouped, key_of, 
 from scripts.common.scenarios import panel_of, scenario_order
 from scripts.common.statistics import median_of, outliers
 from scripts.common.vocabulary import NOT_LEADING, REASONS, RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
-from scripts.decide.rounds import FINAL_ERROR, Center
+from scripts.decide.rounds import FINAL_ERROR, OF_TWO, Center
 from scripts.decide.sessions import Round, between, table_of
 from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.tables import bottlenecks
@@ -203,10 +203,10 @@ def rank(rows: Iterable[Mapping[str, Any]], of: Iterable[Mapping[str, Any]] | No
     `percent_of_bound` is by the row's `bound_items_per_second`, and blank where there is none.
     `rank` to `rank_high` is the rank interval: 1 + those significantly faster, to all less those significantly slower;
     single runs have none. `slower_low` and `slower_high` are the interval of `times_slower_than_best`, by ratios within
-    rounds: the chance of any false difference in a scenario is at most 4 %. Speeds are as of the mean round, also of
-    what left early. `of`: rows that were ranked before, of which `rows` are some, chosen by their speeds: these stay,
-    and the intervals are those of all of them, for what is chosen as the fastest of several is faster than it is by
-    chance. Rows are not changed.
+    rounds: the chance of any false difference in a scenario is at most 4 %, and 2 % where loaders are compared over
+    all tiers beside it. Speeds are as of the mean round, also of what left early. `of`: rows that were ranked
+    before, of which `rows` are some, chosen by their speeds: these stay, and the intervals are those of all of
+    them, for what is chosen as the fastest of several is faster than it is by chance. Rows are not changed.
     """
     beside: dict[Any, list[Mapping[str, Any]]] = {}
     for row in of or ():
@@ -225,7 +225,8 @@ def _ranked(rows: list[Mapping[str, Any]], of: list[Mapping[str, Any]] | None) -
         blank += ("between_sessions_percent", "all_between_sessions_percent")
         return [{**row, **dict.fromkeys(blank)} for row in rows]
     speeds = {key_of(row): row["speeds"] for row in of or rows}
-    table, spread = table_of(speeds, FINAL_ERROR), between(speeds)
+    tiers = {row["tier"] for row in of or rows}
+    table, spread = table_of(speeds, OF_TWO if len(tiers) > 1 else FINAL_ERROR), between(speeds)
     centers = {
         key_of(row): Center(*(row[name] for name in _CENTER)) if of else table.center(key_of(row)) for row in rows
     }

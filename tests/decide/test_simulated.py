@@ -18,7 +18,7 @@ def test_what_is_said_is_rarely_wrong(noise, tiers):
 
 def test_it_finds_what_is_said_too_soon(monkeypatch):
     """With intervals for an error of one half."""
-    monkeypatch.setattr(choice, "FINAL_ERROR", 0.5)
+    monkeypatch.setattr(choice, "OF_TWO", 0.5)
     cell = verdicts.Cell("loader x round 10 %", 8, 2)
     holds, line = verdicts.line(cell, cell.said(SESSIONS))
     assert not holds, line

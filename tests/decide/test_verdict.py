@@ -19,7 +19,13 @@ from tests.support.made_verdicts import FORMS, clear, close, noisy, other, runs,
 from tests.support.programs import PROJECT
 
 GOALS = ["fastest", "fastest_cold", "least_memory", "simplest", "cheapest"]
-NUMBERS = {"step_wait_ms": None, "step_short_wait_ms": None, "step_loss": None, "step_check_points": None, "step_au_from": ""}
+NUMBERS = {
+    "step_wait_ms": None,
+    "step_short_wait_ms": None,
+    "step_loss": None,
+    "step_check_points": None,
+    "step_au_from": "",
+}
 
 
 def decided(tables, **asked):
