@@ -49,7 +49,7 @@ LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `mea
 SEARCH_SHARE = 0.25  # of a session's time, for what explains its candidates
 COLD_SHARE = 0.15  # of it, for the leaders from a cold cache, where only these are measured so
 START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, third window goes on for an epoch start
-STEPS_SHARE, LEAST_STEPS_SECONDS = 0.35, 30.0  # of that time too, and at least, for trials with steps
+STEPS_SHARE, LEAST_STEPS_SECONDS = 0.6, 30.0  # of that time too, and at least, for trials with steps
 HOPELESS, SLOWEST_BATCH_MS = 4.0, 2000.0  # of a batch, in times of the own step, and in all: not tried beyond
 SAME_BATCH = 1.25  # times that a batch took when steps were tried: within, they are not tried again
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
@@ -201,6 +201,10 @@ class Session:
         self.facts = self.alike[-1]
         every = self._race(runner, say, self.known(self.alike), among=self.results)
         self.facts.say(candidates=self._explained(runner, every))
+        return self.ended()
+
+    def ended(self) -> dict[str, Any]:
+        """Return what the session's file holds."""
         return {"session": self.facts.folder.name, **self.facts.state}
 
     def _race(
@@ -308,14 +312,16 @@ class Session:
         """Return the results with which training steps are tried, the current loader's first, then the fastest first.
 
         Of each loader on each device that is the fastest, and whatever has fewer workers than all that are faster. What
-        takes many times the user's own step for a batch starves it by its rate alone.
+        takes many times the user's own step for a batch starves it by its rate alone; of the current loader the fastest
+        is tried all the same.
         """
         chosen: dict[str, None] = {}
         for path in sorted(speeds, key=speeds.__getitem__, reverse=True):
             run = self.results[path]
             same = [one for one in chosen if _kin(self.results[one]) == _kin(run)]
             workers = run.settings["workers"] or 0
-            batch_ms, own = self._batch_ms(path, speeds), run.loader == self.now or self.step_ms is None
+            batch_ms = self._batch_ms(path, speeds)
+            own = self.step_ms is None or (run.loader == self.now and not same)
             slow = batch_ms > (SLOWEST_BATCH_MS if own else min(SLOWEST_BATCH_MS, HOPELESS * self.step_ms))
             fewer = all(workers < (self.results[one].settings["workers"] or 0) for one in same)
             if plain_read(run) and fewer and not slow:
@@ -521,15 +527,13 @@ def main() -> None:
 
 def _measure(plan: Planned, name: str) -> dict[str, Any]:
     """Take as many sessions to their end as the config asks for; return what the session's file holds."""
-    found, count = {}, plan.config["measure"]["sessions"]
+    count = plan.config["measure"]["sessions"]
     for place in range(count):
         session = Session(plan, name, place=place)
         named = f"session {place + 1} of {count}, " if count > 1 else ""
         with _runs(session, named) as (runner, display):
             session.run(runner, display)
-            if place + 1 == count:
-                found = session.explained(runner, display)
-    return found
+    return session.ended()
 
 
 def _explain(plan: Planned, name: str) -> dict[str, Any]:
