@@ -36,6 +36,7 @@ LOADERS = {  # workers, by each one's guide
 }
 TIMES = (0.5, 1.0, 2.0, 4.0)  # of a batch, that a step takes
 HALF_POINTS, SHARE = 8.0, 0.9  # what must hold at half a batch, and of how many of the others
+SETTLE = 1.5  # times what a loader takes for the batches that it holds
 CLOCK = time.perf_counter
 Consumer = Callable[[float], tuple[Any, float]]  # for a step in ms: what takes it, and how long it is by itself
 
@@ -101,9 +102,11 @@ def rounds_of(bench: Bench, loader: str, consumer: Consumer, rounds: int) -> lis
         epoch = following(opened)
 
         def window(step_ms: float, long: bool) -> Tried:
+            time.sleep(SETTLE * held * batch_ms / 1000 if step_ms else 0)  # until a loader's queues are full
             sink, nominal = consumer(step_ms)
             return tried(epoch, sink, nominal, CLOCK, held, long)
 
+        batch_ms = 0.0
         window(0.0, False)  # the first epoch
         batch_ms = window(0.0, False).period_ms
         for number in range(rounds):
