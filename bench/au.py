@@ -36,6 +36,7 @@ LOADERS = {  # workers, by each one's guide
 }
 TIMES = (0.5, 1.0, 2.0, 4.0)  # of a batch, that a step takes
 HALF_POINTS, SHARE = 8.0, 0.9  # what must hold at half a batch, and of how many of the others
+ALONE_SECONDS = 0.15  # of steps by themselves: of fewer their number in a step is off
 SETTLE = 1.5  # times what a loader takes for the batches that it holds
 CLOCK = time.perf_counter
 Consumer = Callable[[float], tuple[Any, float]]  # for a step in ms: what takes it, and how long it is by itself
@@ -63,13 +64,12 @@ class Training:
         self.alone_ms()  # the optimizer's state, and its threads
 
     def alone_ms(self) -> float:
-        """Return the time of a step while the loader has nothing to do: its queues are full."""
-        took = []
-        for _ in range(10):
-            began = CLOCK()
+        """Return the mean time of a step while the loader has nothing to do: its queues are full."""
+        steps, began = 0, CLOCK()
+        while CLOCK() - began < ALONE_SECONDS:
             self.sink.consume(self.batch)
-            took.append(1000 * (CLOCK() - began))
-        return median(took)
+            steps += 1
+        return 1000 * (CLOCK() - began) / steps
 
     def __call__(self, step_ms: float) -> tuple[Any, float]:
         """Return what takes so many training steps as come next to `step_ms`, and how long these are."""
