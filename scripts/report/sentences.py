@@ -13,7 +13,7 @@ MOST_NAMED = 4  # results by name; the rest is counted
 TITLES = {
     "fastest": "Fastest",
     "fastest_cold": "Fastest from a cold disk, in random order",
-    "least_memory": "Least memory, at most half as fast as the fastest",
+    "least_memory": "Least memory of those at least half as fast as the fastest",
     "simplest": "Simplest that keeps up with your step",
     "cheapest": "Quickest to prepare",
 }
@@ -112,7 +112,11 @@ def how_sure(answer: Row) -> str:
     if answer["choice"] is None or most is None:
         return text
     if answer["why"] == "keeps_up" and most > 1:
-        return f"{text} Others read up to {_faster(most)}, which your step does not need."
+        speed = {one["id"]: one["items_per_second"] for one in answer["candidates"]}
+        faster = [one for one in answer["candidates"] if speed[one["id"]] > speed[answer["choice"]]]
+        waits = any(one["keeps_up"] is False for one in faster)
+        which = "; of those that are faster some let your step wait" if waits else ", which your step does not need"
+        return f"{text} Others may read up to {_faster(most)}{which}."
     within = "Within this session" if answer["sessions"] == 1 else f"Over {answer['sessions']} sessions"
     return f"{text} {within} nothing is more than {_faster(most)}." if answer["ties"] else text
 
@@ -146,7 +150,7 @@ def against_text(now: Row, had: Row) -> str:
         return f"{number_text(now['times'])} times {name} (too few rounds for an interval)"
     if now["low"] <= 1 <= now["high"]:
         return f"not distinguishable from {name}"
-    return f"{times_text(now['low'], now['high'])} the speed of {name}"
+    return f"{number_text(now['times'])} times the speed of {name} ({times_text(now['low'], now['high'])})"
 
 
 def caution_text(caution: Row) -> str:

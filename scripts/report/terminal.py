@@ -106,7 +106,8 @@ def _legend(tables: Tables, answer: Row) -> list[str]:
     text = (
         f"AU: share of time in training steps, at your {step:g} ms step; ✓: {target_text()} or more. " if known else ""
     )
-    text += "rank 1-3: one of the first three. batch: how long it stays valid. % bound: of what this machine can do."
+    text += "rank 1-3: its place is between 1 and 3. batch: how long it stays valid. "
+    text += "% bound: of what this machine can do."
     return [*textwrap.wrap(text, WIDTH), ""] if answer["choice"] else []
 
 
