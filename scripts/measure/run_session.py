@@ -201,10 +201,6 @@ class Session:
         self.facts = self.alike[-1]
         every = self._race(runner, say, self.known(self.alike), among=self.results)
         self.facts.say(candidates=self._explained(runner, every))
-        return self.ended()
-
-    def ended(self) -> dict[str, Any]:
-        """Return what the session's file holds."""
         return {"session": self.facts.folder.name, **self.facts.state}
 
     def _race(
@@ -527,13 +523,15 @@ def main() -> None:
 
 def _measure(plan: Planned, name: str) -> dict[str, Any]:
     """Take as many sessions to their end as the config asks for; return what the session's file holds."""
-    count = plan.config["measure"]["sessions"]
+    found, count = {}, plan.config["measure"]["sessions"]
     for place in range(count):
         session = Session(plan, name, place=place)
         named = f"session {place + 1} of {count}, " if count > 1 else ""
         with _runs(session, named) as (runner, display):
             session.run(runner, display)
-    return session.ended()
+            if place + 1 == count:  # here, while copies in RAM are there
+                found = session.explained(runner, display)
+    return found
 
 
 def _explain(plan: Planned, name: str) -> dict[str, Any]:

@@ -113,11 +113,10 @@ def run(plan: Planned, runner: Planted, name: str = "main", **how):
 
 
 def session_call(monkeypatch, plan: Planned, planted: Planted) -> Planted:
-    """Take a plan's sessions to their end as the program's two calls do, or to where the runner stops them."""
+    """Take a plan's sessions to their end as the program does, or to where the runner stops them."""
     monkeypatch.setattr(run_session, "Runner", lambda *_: contextlib.nullcontext(planted))
     with contextlib.suppress(KeyboardInterrupt):
         run_session._measure(plan, "main")
-        run_session._explain(plan, "main")
     return planted
 
 
