@@ -46,13 +46,13 @@ def open_epochs(request):
 '''
 BODIES = {
     "windows": """
-    dataset, size = numpy_memmap.by_batch(plain(request)), request.batch_size
+    dataset, count, size = numpy_memmap.by_batch(plain(request)), request.items, request.batch_size
 
     def epoch(number):
-        first = 37 * number
-        for start in range(0, len(dataset), size):
-            rows = range(start, min(start + size, len(dataset)))
-            yield dataset.__getitems__([(first + row) % len(dataset) for row in rows])
+        first = 11 + 37 * number
+        for start in range(0, count, size):
+            rows = range(start, min(start + size, count))
+            yield dataset.__getitems__([(first + row) % count for row in rows])
 
     yield epoch
 """,
@@ -81,16 +81,16 @@ BODIES = {
         os.close(write)
 """,
     "threads": """
-    dataset, size = numpy_memmap.by_batch(plain(request)), request.batch_size
+    dataset, count, size = numpy_memmap.by_batch(plain(request)), request.items, request.batch_size
+    with ThreadPoolExecutor(8) as pool:
 
-    def epoch(number):
-        order = list(range(len(dataset)))
-        random.Random(number).shuffle(order)
-        batches = [order[start : start + size] for start in range(0, len(order), size)]
-        with ThreadPoolExecutor(8) as pool:
+        def epoch(number):
+            order = list(range(count))
+            random.Random(number).shuffle(order)
+            batches = [order[start : start + size] for start in range(0, count, size)]
             yield from pool.map(dataset.__getitems__, batches)
 
-    yield epoch
+        yield epoch
 """,
 }
 
@@ -125,10 +125,13 @@ def main() -> None:
     rows = {row["loader"]: row for row in tables["ranking"]}
     for name, row in rows.items():
         shown = ("status", "items_per_second", "interval_low", "interval_high", "order_measured", "loader_threads")
-        print(name, {one: row[one] for one in (*shown, "cores_used", "works_outside")})
+        print(name, {one: row[one] for one in (*shown, "cpu_seconds_per_1000_items")})
+    if lost := [name for name, row in rows.items() if row["status"] != "ok"]:
+        sys.exit(f"error: no speed of {', '.join(lost)}")
+    cpu = {name: row["cpu_seconds_per_1000_items"] for name, row in rows.items()}
     missed = {
         "windows": rows["windows"]["order_measured"] == "random",
-        "helped": rows["helped"]["cores_used"] < rows["numpy_memmap"]["cores_used"] + 0.5,
+        "helped": cpu["helped"] < 2 * cpu["numpy_memmap"],
         "threads": rows["threads"]["loader_threads"] < 8,
         "erratic": rows["numpy_memmap"]["interval_high"] > 1.5 * rows["numpy_memmap"]["items_per_second"],
     }
