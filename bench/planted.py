@@ -8,18 +8,11 @@ where one passes as what it is not.
 """
 
 import argparse
-import shutil
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-from scripts.common.given import config_words
-from scripts.tables.columns import read_tables
-from tests.support.programs import PROJECT
-from tests.support.workflow_copy import LEFT_OUT, folders
+from bench.sessions import tables_of_copy
 
-TABLES = Path("results", "tables", "demo")
 HEAD = '''"""Planted."""
 
 import os
@@ -97,24 +90,16 @@ BODIES = {
 
 def measured(minutes: float) -> dict[str, Any]:
     """Return the tables of a session of these loaders, and print its last screen; raises CalledProcessError."""
-    with folders() as (disk, _):
-        copy = disk / "project"
-        shutil.copytree(PROJECT, copy, ignore=LEFT_OUT)
-        loaders: list[dict[str, Any]] = [{"name": "numpy_memmap", "workers": [0]}]
-        for name, body in BODIES.items():
-            (copy / f"{name}.py").write_text(HEAD + body.lstrip("\n"))
-            loaders.append({"name": name, "file": f"{name}.py", "workers": [1 if name == "threads" else 0]})
-        given = {
-            "dataset": "demo",
-            "storage": {"ram": None},
-            "loaders": loaders,
-            "sweep": {"task": ["read"], "cache": ["warm"], "device": ["cpu"], "allocator": ["keep"]},
-            "measure": {"minutes": minutes, "bottlenecks": "none", "timeline": "none", "profile_seconds": 0.3},
-            "report": {"now": "numpy_memmap"},
-        }
-        words = ["--quiet", "rules", "--config", *config_words(given)]
-        subprocess.run([sys.executable, "-m", "snakemake", *words], cwd=copy, check=True)
-        return read_tables(copy / TABLES)
+    own = [{"name": name, "file": f"{name}.py", "workers": [1 if name == "threads" else 0]} for name in BODIES]
+    given = {
+        "dataset": "demo",
+        "storage": {"ram": None},
+        "loaders": [{"name": "numpy_memmap", "workers": [0]}, *own],
+        "sweep": {"task": ["read"], "cache": ["warm"], "device": ["cpu"], "allocator": ["keep"]},
+        "measure": {"minutes": minutes, "bottlenecks": "none", "timeline": "none", "profile_seconds": 0.3},
+        "report": {"now": "numpy_memmap"},
+    }
+    return tables_of_copy(given, {f"{name}.py": HEAD + body.lstrip("\n") for name, body in BODIES.items()})
 
 
 def main() -> None:

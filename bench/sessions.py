@@ -29,6 +29,21 @@ WORKERS = {"soundfile": 2, "webdataset": 0, "dali_npy": 2, "numpy_memmap": 0, "l
 TABLES = Path("results", "tables", "demo")
 
 
+def tables_of_copy(given: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the tables of a copy of the project, with these `files` at its top, run with what is `given` as config.
+
+    Raises CalledProcessError where the workflow fails.
+    """
+    with folders() as (disk, _):
+        copy = disk / "project"
+        shutil.copytree(PROJECT, copy, ignore=LEFT_OUT)
+        for name, text in files.items():
+            (copy / name).write_text(text)
+        words = ["--quiet", "rules", "--config", *config_words(given)]
+        subprocess.run([sys.executable, "-m", "snakemake", *words], cwd=copy, check=True, stdout=sys.stderr)
+        return read_tables(copy / TABLES)
+
+
 def measured(sessions: int, minutes: float) -> list[dict[str, Any]]:
     """Return {started, host, runs: {result: {round: [items/s, percent of the cores that others had]}}} of new sessions.
 
@@ -43,12 +58,7 @@ def measured(sessions: int, minutes: float) -> list[dict[str, Any]]:
         "sweep": {"task": ["read"], "cache": ["warm"], "device": ["cpu"], "allocator": ["keep"]},
         "measure": {**measure, "profile_seconds": 0.3},
     }
-    with folders() as (disk, _):
-        copy = disk / "project"
-        shutil.copytree(PROJECT, copy, ignore=LEFT_OUT)
-        words = ["--quiet", "rules", "--config", *config_words(given)]
-        subprocess.run([sys.executable, "-m", "snakemake", *words], cwd=copy, check=True, stdout=sys.stderr)
-        tables = read_tables(copy / TABLES)
+    tables = tables_of_copy(given, {})
     found: dict[str, dict[str, Any]] = {}
     for run in (run for run in tables["runs"] if run["status"] == "ok"):
         session = found.setdefault(run["session"], {"started": run["started"], "runs": {}})

@@ -11,7 +11,7 @@ files, so that no dependence of neighbouring ones is allowed for.
 
 Simulated by `python -m bench.verdicts`: 10 equal results, 6 rounds a session, a state of 2 or 5 % of each result in
 each session, and noise of 5 % that is normal, t(2.5) or beside a neighbour. A false difference is in 2 to 5 % of sets
-of 3 sessions or 5. As one session with as many rounds it is 4 to 28 %. Where a fifth of the results has a state of 5 %
+of 3 sessions or 5. As one session with as many rounds it is 4 to 24 %. Where a fifth of the results has a state of 5 %
 and the others none, it is up to 9 % of 3 and 6 % of 5: such a result may be lucky in three.
 """
 
