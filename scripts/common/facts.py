@@ -22,7 +22,7 @@ from typing import Any
 
 from scripts.common.errors import reading
 from scripts.common.files import read_json, write_json
-from scripts.common.vocabulary import PROTOCOL
+from scripts.common.vocabulary import NO_TIME, NOT_LEADING, PROTOCOL
 
 Record = dict[str, Any]
 STATE, BASES, COMMON = "session.json", "relied-on.json", "result.json"
@@ -148,10 +148,17 @@ def wrong_data(record: Mapping[str, Any]) -> bool:
     return record["status"] == "failed" and bool((record["verification"] or {}).get("problems"))
 
 
-def not_leading(row: Mapping[str, Any], session: Session) -> bool:
-    """Return whether a session that ended left a result out, since the one that it depends on does not lead."""
+def left_out(row: Mapping[str, Any], session: Session) -> str | None:
+    """Return the code of why a session that ended has no run of a result; None where it has, or should have.
+
+    It had no time for it, or what it depends on does not lead.
+    """
+    if not session.state["ended"] or session.rounds(row["id"]):
+        return None
+    if row["id"] in session.state.get("no_time", ()):
+        return NO_TIME
     needed = row.get("if_leads")
-    return bool(needed and session.state["ended"] and session.rounds(needed)) and not session.rounds(row["id"])
+    return NOT_LEADING if needed and session.rounds(needed) else None
 
 
 def trials_name(before: Path | None, kind: str = TRIALS) -> str:

@@ -8,7 +8,7 @@ from scripts.common.errors import UserError, reading
 from scripts.common.files import read_json
 
 KEYS = ("dataset", "config", "given", "results", "proofs", "bounds", "tensors", "sessions", "skipped", "ladder")
-KEYS += ("loaders", "formats", "tiers", "emulated")
+KEYS += ("loaders", "formats", "tiers", "emulated", "part")
 
 CALL = "call"  # the file beside plan.json that holds the name of the call which all its jobs are of
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scripts.common.vocabulary import CACHES, TASKS, ranks_of
+from scripts.common.vocabulary import CACHES, SIZES, TASKS, WHOLE, ranks_of
 
 
 def scenarios(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -14,16 +14,20 @@ def scenarios(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def scenario_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return where a result's scenario stands among the others: by device, task, cache, step and number of ranks."""
-    named = list(TASKS).index(row["task"]), list(CACHES).index(row["cache"])
+    """Return where a result's scenario stands among the others.
+
+    By device, size, task, cache, step and number of ranks.
+    """
+    named = list(SIZES).index(row["size"]), list(TASKS).index(row["task"]), list(CACHES).index(row["cache"])
     return row["device"], *named, row["step_ms"] or 0, ranks_of(row)
 
 
 def panel_of(row: Mapping[str, Any]) -> str:
-    """Return the scenario of a result, its device and the state of the page cache, such as ``CPU, cold cache``."""
+    """Return the scenario of a result, such as ``CPU, cold cache``."""
     if not row["device"]:
         return ""
     parts = [row["device"].upper(), *([] if row["task"] == "read" else [TASKS[row["task"]].word])]
     parts += [] if row["cache"] == "warm" else [CACHES[row["cache"]].word]
+    parts += [] if row["size"] == WHOLE else [SIZES[row["size"]].word]
     parts += [f"{ranks_of(row)} ranks"] if ranks_of(row) > 1 else []
     return ", ".join(parts + ([f"{row['step_ms']:g} ms step"] if row["step_ms"] else []))

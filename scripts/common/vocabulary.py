@@ -68,7 +68,16 @@ CACHES = {
 SWEPT = ("read",)  # tasks measured with every cache and step of the sweep; the others from a warm cache
 OBJECTS = "objects"  # the kind of a tier of object storage, in tiers.csv
 COLD = ("cold", "limited")  # caches whose epochs read from the device
-SCENARIO_KEYS = ("task", "cache", "step_ms")  # with the device what a scenario is, within which alone results compare
+SCENARIO_KEYS = ("task", "cache", "step_ms")  # of the sweep, with the device
+WHOLE, PART = "whole", "part"
+SIZES = {
+    WHOLE: Term("all items", about="all items of the data set"),
+    PART: Term(
+        "a part of the items",
+        about="a part of them, of which memory holds every format: it says which loaders are measured with all items",
+    ),
+}
+COMPARED_KEYS = (*SCENARIO_KEYS, "size")  # with the device what a scenario is, within which alone results compare
 
 NEXT, LASTING = "next", "lasting"
 LIFETIMES = {  # of a batch
@@ -152,7 +161,8 @@ BOUNDS = {
 }
 OPERATIONS = ("create", "copy", "one", "many", "send")  # of tensors, in this order
 NOT_TRIED, VERIFICATION, UNSUITED, ERROR = "not-tried", "verification", "skipped-unsuited", "error"
-NOT_WARM, NOT_LEADING = "not-warm", "not-leading"
+NOT_WARM, NOT_LEADING, NO_TIME = "not-warm", "not-leading", "no-time"
+SLOWER, NO_ROOM, RAM_FULL = "slower-on-part", "disk-full", "ram-full"  # why one is not measured with all items
 REASONS = {  # why a run has no speed: `reason_code` of a record, beside the words in its `reason`
     NOT_TRIED: Term(
         "not tried",
@@ -162,8 +172,29 @@ REASONS = {  # why a run has no speed: `reason_code` of a record, beside the wor
     VERIFICATION: Term("verification", about="wrong data was delivered"),
     NOT_LEADING: Term(
         "not leading",
-        "not measured from a cold cache: it does not lead from a warm one",
-        "measure.cold is leaders; with all it is measured",
+        "not measured: it does not lead in reading from a warm cache",
+        "measure.cold or measure.trainings is leaders; with all it is measured",
+    ),
+    NO_TIME: Term(
+        "no time",
+        "not measured: the session had no time for it. Raise measure.minutes, then type the same command",
+        "measure.minutes is shorter than three rounds of all results take",
+    ),
+    SLOWER: Term(
+        "slower on a part",
+        "not measured with all items: on a part of them it is less than half as fast as the fastest",
+        "measure.part: none measures all results with all items",
+    ),
+    NO_ROOM: Term(
+        "no room on disk",
+        "not measured with all items: the disk has no room for its format. Free some, then type the same command with "
+        "--forcerun choose_whole at its end",
+        "formats of faster loaders were written first",
+    ),
+    RAM_FULL: Term(
+        "no room in RAM",
+        "not measured with all items: RAM has no room for a copy of its format beside those of faster loaders",
+        "copies in RAM may take half of the memory",
     ),
     UNSUITED: Term("unsuited", about="this machine, or these settings, cannot run it"),
     NOT_WARM: Term("not warm", about="its bytes came from a device, where they were to be in memory"),

@@ -168,7 +168,7 @@ def _cold_item_ms(tables: Tables, row: Row) -> float | None:
     return None
 
 
-_SAME = ("loader", "tier", "device", "task", "step_ms", "batch_size", "workers", "prefetch", "world", "options")
+_SAME = ("loader", "tier", "device", "size", "task", "step_ms", "batch_size", "workers", "prefetch", "world", "options")
 
 
 def _storage_item_ms(tables: Tables, row: Row) -> float | None:

@@ -1,5 +1,7 @@
 """What the formats share that keep the corpus's own files, one an item: numbered, byte for byte."""
 
+import os
+
 from scripts.formats._contract import Corpus, Path, Progress, Rows
 
 
@@ -8,7 +10,11 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     from scripts.common.labels import write_labels
 
     for position, item in enumerate(corpus.items(split)):
-        (out / f"{position:06}.{corpus.sample.ending}").write_bytes((corpus.root / item.path).read_bytes())
+        source, copy = corpus.root / item.path, out / f"{position:06}.{corpus.sample.ending}"
+        try:
+            os.link(source, copy)  # another name of the same file, where both are on one file system
+        except OSError:
+            copy.write_bytes(source.read_bytes())
         progress(1)
     write_labels(corpus, split, out)
 

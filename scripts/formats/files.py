@@ -11,4 +11,5 @@ REQUIRES = ("numpy", "PIL")
 BYTES_PER_ITEM = lambda sample: sample.stored_bytes  # noqa: E731  # at most
 TAKES = lambda sample: sample.file_bytes  # noqa: E731
 READERS = False
+LINKED = True  # its files are the corpus's own, under another name
 KINDS = ("image",)

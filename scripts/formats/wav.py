@@ -9,4 +9,5 @@ VERSION = 1
 REQUIRES = ("numpy",)
 BYTES_PER_ITEM = lambda sample: sample.stored_bytes  # noqa: E731
 READERS = False
+LINKED = True  # its files are the corpus's own, under another name
 KINDS = ("audio",)

@@ -61,8 +61,49 @@ def copy_tree(source: Path, destination: Path) -> None:
         target = destination / Path(folder).relative_to(source)
         target.mkdir(exist_ok=True)
         for name in sorted(names):
-            with open(Path(folder, name), "rb") as old, open(target / name, "wb") as new:
-                shutil.copyfileobj(old, new, COPY_BYTES)
+            _copy(Path(folder, name), target / name)
+
+
+def _copy(source: Path, destination: Path) -> None:
+    with open(source, "rb") as old, open(destination, "wb") as new:
+        shutil.copyfileobj(old, new, COPY_BYTES)
+
+
+def can_link(source: Path, destination: Path) -> bool:
+    """Return whether files of the folder `source` can have a second name at `destination`, on one file system.
+
+    See link(2).
+    """
+    if os.stat(source).st_dev != os.stat(nearest_existing(destination)).st_dev:
+        return False
+    names = (Path(folder, name) for folder, _, files in os.walk(source, followlinks=True) for name in files)
+    first = next(names, None)
+    if first is None:
+        return True
+    probe = nearest_existing(destination) / f".linked-{os.getpid()}"
+    try:
+        os.link(os.path.realpath(first), probe)
+    except OSError:  # a mount or a file system without links
+        return False
+    probe.unlink()
+    return True
+
+
+def link_tree(source: Path, destination: Path) -> None:
+    """Give each file below `source` a second name in the existing folder `destination`: nothing is written twice.
+
+    A file with holes is copied: reading those would read from no device.
+    """
+    for folder, _, names in os.walk(source, followlinks=True):
+        target = destination / Path(folder).relative_to(source)
+        target.mkdir(exist_ok=True)
+        for name in names:
+            file = Path(os.path.realpath(Path(folder, name)))
+            found = file.stat()
+            if found.st_blocks * 512 < found.st_size:
+                _copy(file, target / name)
+            else:
+                os.link(file, target / name)
 
 
 def flush_tree(path: Path) -> None:

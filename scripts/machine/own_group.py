@@ -43,6 +43,12 @@ def memory_left(proc: Path = PROC, cgroup: Path = CGROUP) -> int | None:
     return max(0, min(left)) if left else None
 
 
+def memory_limit(proc: Path = PROC, cgroup: Path = CGROUP) -> int | None:
+    """Return the bytes that this process's group and those above it may have; None where none has a limit."""
+    limits = [text_of(folder / "memory.max") for folder in own_groups(proc, cgroup)]
+    return min((int(limit) for limit in limits if limit not in (None, "max")), default=None)
+
+
 def text_of(path: Path) -> str | None:
     """Return what a file of the kernel says; None where it cannot be read."""
     try:

@@ -22,7 +22,7 @@ def place_anew(plan: Planned, results: Iterable[Result]) -> None:
             shutil.rmtree(location.held_in)
         else:
             location.held_in.unlink(missing_ok=True)
-        kind.place(options, Path(written), location)
+        getattr(kind, "place_anew", kind.place)(options, Path(written), location)
 
 
 def _local(result: Result) -> bool:

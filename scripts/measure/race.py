@@ -30,6 +30,7 @@ class Limits:
     rounds: int | None = None  # as many for each result, and nobody leaves early
     resolution: float = 0.05  # differences that do not matter
     attempts: int = 4  # of a disturbed run in a round, at most; the least disturbed one is kept
+    least: int = LEAST_ROUNDS  # runs of each result, however long they take; 0: the time ends it at any time
 
 
 @dataclass
@@ -41,7 +42,9 @@ class Race:
     `keep` stay until they are far behind. `made` may hold what an earlier call of the session measured; `first_round`
     is the next.
     `names` are those of results whose data is in memory on every tier: loaders are compared over all tiers too
-    (decide/choice.py).
+    (decide/choice.py). `places` are what results read, where memory cannot hold all of it: in a round the runs of one
+    place come together. `optional(race)` are those that are dropped where the least rounds have no time for them, in
+    their order; `expected` is how many seconds a run of each takes, until it was run.
     """
 
     scenarios: Mapping[Hashable, Hashable]
@@ -57,6 +60,10 @@ class Race:
     first_round: int = 0
     most_runs: Mapping[Hashable, int] = field(default_factory=dict)  # of results that are run less often
     names: Mapping[Hashable, Name] = field(default_factory=dict)
+    places: Mapping[Hashable, Hashable] = field(default_factory=dict)
+    optional: Callable[["Race"], Sequence[Hashable]] = lambda _race: ()
+    expected: Mapping[Hashable, float] = field(default_factory=dict)
+    dropped: list[Hashable] = field(default_factory=list)
     live: list[Hashable] = field(default_factory=list)
     failed: set[Hashable] = field(default_factory=set)
     round_number: int = 0
@@ -77,6 +84,9 @@ class Race:
             if not todo:
                 self.ended = "rounds" if self.runs else "nothing to measure"
                 break
+            if self.looks < self.limits.least:
+                self._drop()
+                todo = [one for one in todo if one in self.live]
             began = self.seconds
             returning = self._returning()
             self._one_round(todo + returning)
@@ -104,6 +114,23 @@ class Race:
             most = 1
         return one not in self.failed and (most is None or self._had(one) < most)
 
+    def _drop(self) -> None:
+        """Let those go for which the least rounds have no time."""
+        if self.limits.seconds is None:
+            return
+        missing = {one: max(0, self.least(one) - self._had(one)) * self._takes(one) for one in self.live}
+        left = self.limits.seconds - self.seconds
+        for one in self.optional(self):
+            if sum(missing.values()) <= left:
+                break
+            if missing.pop(one, None) is not None:
+                self.live.remove(one)
+                self.dropped.append(one)
+
+    def _takes(self, one: Hashable) -> float:
+        """Return how many seconds a run takes: as it did, or as is expected."""
+        return self.took.get(one, self.expected.get(one, 0.0))
+
     def _had(self, one: Hashable) -> int:
         """Return how many runs a result has had."""
         return len(self.made.get(one, ()))
@@ -125,12 +152,12 @@ class Race:
 
     def _one_round(self, todo: Sequence[Hashable]) -> None:
         """Run each once; what was disturbed comes again when the others have been run, since bursts last."""
-        order: deque[Hashable | None] = deque(self.chance.sample(todo, len(todo)))
+        order: deque[Hashable | None] = deque(self._ordered(todo))
         for number in range(CONTROLS):  # spread evenly
             order.insert(round((number + 0.5) * len(order) / CONTROLS), None)
         controls = 0
         made: dict[Hashable, list[Run]] = {}
-        while order and not self._time_is_up():
+        while order and not self._time_is_up(order[0]):
             one = order.popleft()
             if one is None:
                 self.control(self.round_number, controls)
@@ -140,7 +167,7 @@ class Race:
                 attempts.append(self.measure(one, self.round_number, len(attempts)))
                 self.took[one] = self.clock() - began + (self.took[one] if attempts[1:] else 0.0)
                 if self._again(attempts):
-                    order.append(one)
+                    self._put_back(one, order)
                 else:
                     self._accept(one, made.pop(one))
             self.say(self)
@@ -149,11 +176,32 @@ class Race:
         if order:
             self.ended = "time"
 
+    def _ordered(self, todo: Sequence[Hashable]) -> list[Hashable]:
+        """Return them in a random order, in which those of a place stand together."""
+        order = self.chance.sample(todo, len(todo))
+        if not self.places:
+            return order
+        blocks: dict[Hashable, list[Hashable]] = {}
+        for one in order:
+            blocks.setdefault(self._place(one), []).append(one)
+        return [one for place in self.chance.sample([*blocks], len(blocks)) for one in blocks[place]]
+
+    def _put_back(self, one: Hashable, order: deque[Hashable | None]) -> None:
+        """Have it run again behind all that are left of its place."""
+        same = [n for n, other in enumerate(order) if other is not None and self._place(other) == self._place(one)]
+        order.insert(same[-1] + 1 if same else 0 if self.places else len(order), one)
+
+    def _place(self, one: Hashable) -> Hashable:
+        return self.places.get(one)
+
     def _late(self) -> bool:
         return self.limits.seconds is not None and self.seconds >= self.limits.seconds
 
-    def _time_is_up(self) -> bool:
-        return self._late() and (self.looks >= LEAST_ROUNDS or self._all_have_enough())
+    def _time_is_up(self, following: Hashable | None) -> bool:
+        """Return whether no run follows; where there is no least number, also not one that would end too late."""
+        if not self.limits.least and self.limits.seconds is not None:
+            return self.seconds + self._takes(following) > self.limits.seconds
+        return self._late() and (self.looks >= self.limits.least or self._all_have_enough())
 
     def _all_have_enough(self) -> bool:
         """Return whether all have their least runs, as in a session that goes on when its time is up."""
@@ -161,7 +209,7 @@ class Race:
 
     def least(self, one: Hashable) -> int:
         """Return how many runs a result has however short the session is."""
-        return 1 if one in self.most_runs else LEAST_ROUNDS
+        return min(1 if one in self.most_runs else LEAST_ROUNDS, self.limits.least)
 
     def _again(self, attempts: Sequence[Run]) -> bool:
         """Return whether a run is made again: by what disturbed it, before any speed is looked at.

@@ -17,7 +17,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
@@ -32,26 +32,38 @@ from scripts.common.files import read_json, write_json
 from scripts.common.location import from_json
 from scripts.common.plan_file import read_plan
 from scripts.common.serving import serving
-from scripts.common.vocabulary import COLD, TRAINING, ranks_of
+from scripts.common.vocabulary import COLD, SPLIT, TRAINING, ranks_of
 from scripts.decide.sessions import Round
-from scripts.machine import host
+from scripts.machine import devices, host
 from scripts.machine.cores import cores_allowed
 from scripts.measure import one_run
 from scripts.measure.place_anew import place_anew
-from scripts.measure.race import Limits, Race
+from scripts.measure.race import LEAST_ROUNDS, Limits, Race
 from scripts.measure.runner import Runner
+from scripts.plan.estimate import (
+    EXPLAINED,
+    OF_LEADERS,
+    RACE,
+    SHARES,
+    STEPS,
+    decodes,
+    run_seconds,
+    session_share,
+    shares_of,
+)
+from scripts.plan.experiment import MAIN
 from scripts.plan.planned import Planned
-from scripts.plan.results import COLD_LEADERS, COLD_RUNS, Result
+from scripts.plan.results import COLD_RUNS, MOST_LEADERS, Result
+from scripts.tables.records import whole_file
 from scripts.tables.write_tables import verdict_of
 
 BOUNDS = "bounds"  # the folder of a session's control runs
 LENGTHEN = ("minutes", "resolution", "repeats", "train_repeats")  # keys of `measure` that say how long a race is
-SEARCH_SHARE = 0.25  # of a session's time, for what explains its candidates
-COLD_SHARE = 0.15  # of it, for the leaders from a cold cache, where only these are measured so
 START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, third window goes on for an epoch start
-STEPS_SHARE, LEAST_STEPS_SECONDS = 0.6, 30.0  # of that time too, and at least, for trials with steps
+LEAST_TRIALS_SECONDS = 10.0  # for trials with steps, and for what explains, where the least rounds took all the time
 HOPELESS, SLOWEST_BATCH_MS = 4.0, 2000.0  # of a batch, in times of the own step, and in all: not tried beyond
 SAME_BATCH = 1.25  # times that a batch took when steps were tried: within, they are not tried again
+CROWDED = 0.7  # of the memory that can be had: what is read from the page cache is not all there at once beyond it
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
 
@@ -80,6 +92,11 @@ class Session:
         self.sample = sample.from_json(read_json(Path(plan.folder("corpus"), "corpus.json"))["sample"])
         self.failed: set[str] = set()  # results of which a run delivered wrong data
         self.again: set[str] = set()  # results of which the last run failed otherwise: the machine may be at fault
+        self.places = self._places()
+        self.expected = self._expected()
+        self.began = time.monotonic()  # less what earlier calls have spent, or would have
+        if explain and (whole := self.seconds()):
+            self.began -= whole * (self.parts.get(RACE, 0.0) + self.parts.get(OF_LEADERS, 0.0))
         self.starts: dict[str, dict[int, float]] = {}  # seconds that an epoch start took, by result and round
 
     def _begun(self, root: Path, relied: Mapping[str, Any], place: int) -> list[facts.Session]:
@@ -107,10 +124,58 @@ class Session:
             )
         return found
 
+    def _places(self) -> dict[str, Path]:
+        """Return what results read from the page cache, by their ids, where it has no room for all of it at once."""
+        local = {result: from_json(run.location).held_in for result, run in self.results.items() if run.cache == "warm"}
+        read = {
+            result: place
+            for result, place in local.items()
+            if place and not self.results[result].location.get("in_memory")
+        }
+        sizes = {place: self._bytes(self.results[result]) for result, place in read.items()}
+        return read if sum(sizes.values()) > CROWDED * devices.available_ram() else {}
+
+    def _bytes(self, run: Result) -> int:
+        """Return how many bytes the format of a result has."""
+        written = self.root / f"{run.written}.json"
+        return (read_json(written)["bytes"] or 0) if run.written and written.is_file() else 0
+
+    def _expected(self) -> dict[str, float]:
+        """Return how many seconds a run of each result is thought to take."""
+        corpus = read_json(Path(self.plan.folder("corpus"), "corpus.json"))
+        items, size = corpus["items"][SPLIT], sample.from_json(corpus["sample"]).bytes
+        loaders = {run.loader: decodes(one_run.loader_of(run)) for run in self.results.values()}
+        return {
+            result: run_seconds(run, loaders[run.loader], self.measure, size, items)
+            for result, run in self.results.items()
+        }
+
+    def _dropped_first(self, race: Race) -> list[str]:
+        """Return the results that a session without enough time drops, in this order: settings beside each loader's
+        first, then other tasks, then tiers beside its first; of these those of the slowest loaders first.
+        """
+        middle, first = middles(race), {}
+        for result in race.scenarios:
+            run = self.results[result]
+            known = first.setdefault(run.loader, result)
+            of_known = self.results[known]
+            if run.tier == of_known.tier and (run.settings["workers"] or 0) > (of_known.settings["workers"] or 0):
+                first[run.loader] = result
+
+        def order(result: str) -> tuple[bool, bool, float]:
+            run, base = self.results[result], self.results[first[self.results[result].loader]]
+            speeds = [speed for one, speed in middle.items() if self.results[one].loader == run.loader]
+            return run.settings == base.settings, run.task == base.task, max(speeds, default=0.0)
+
+        kept = {first[loader] for loader in first}
+        return sorted((one for one in race.scenarios if one not in kept), key=order)
+
     def _planned(self) -> int:
         """Return how many results of the plan share the session's time: all of its groups but what cannot be proven."""
         groups = {run.group for run in self.results.values()}
-        rows = [row for row in self.plan.content["results"] if row["group"] in groups]
+        file = whole_file(self.plan.content, self.root)
+        left_out = read_json(file)["left_out"] if file and file.is_file() else {}
+        rows = [row for row in self.plan.content["results"] if row["group"] in groups and row["id"] not in left_out]
         return sum(self.bases.proof(row) is None or self.bases.of(row) is not None for row in rows)
 
     def known(self, sessions: Sequence[facts.Session]) -> dict[str, dict[int, Run]]:
@@ -146,6 +211,7 @@ class Session:
         each run.
         """
         made, spent, began = self.known([self.facts]), self.facts.state["spent"], time.monotonic()
+        self.began = began - spent
         if self._complete(self._race(runner, say, made)):
             return
 
@@ -153,11 +219,10 @@ class Session:
             self.facts.say(asked=self.asked, ended="", spent=spent + time.monotonic() - began)
             say(race)
 
-        race = self._race(runner, noted, made, self.seconds(1 - self.after, spent))
+        race = self._race(runner, noted, made, self._left(RACE))
         race.run()
-        later = self._race(
-            runner, noted, self.known([self.facts]), self.seconds(COLD_SHARE), self._cold_of_leaders(race)
-        )
+        of_leaders = self._of_leaders(race)
+        later = self._race(runner, noted, self.known([self.facts]), self._left(OF_LEADERS), of_leaders, least=0)
         later.run()
         self.facts.say(
             asked=self.asked,
@@ -167,6 +232,7 @@ class Session:
             runs=self.facts.records,
             made_again=self.facts.state.get("made_again", 0) + race.made_again + later.made_again,
             left_early=sorted(set(race.scenarios) - set(race.live)),
+            no_time=sorted(one for one in (*race.dropped, *of_leaders) if not self.facts.rounds(one)),
             finished=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
 
@@ -174,23 +240,48 @@ class Session:
         """Return whether nothing is left to measure: it ended after as long as is asked for, and nothing failed."""
         if not self.facts.state["ended"] or self.facts.state["asked"] != self.asked or self.again:
             return False
-        return race.made.keys() | self.failed >= {*self._first, *self._cold_of_leaders(race)}
+        had = race.made.keys() | self.failed | {*self.facts.state.get("no_time", ())}
+        return had >= {*self._first, *self._of_leaders(race)}
 
     @property
     def _first(self) -> list[str]:
         """The results that are measured in any case; the others only where what they depend on leads."""
         return [result for result, run in self.results.items() if run.if_leads not in self.results]
 
-    def _cold_of_leaders(self, race: Race) -> list[str]:
-        """Return the results from a cold cache that are measured: of the loaders that lead a warm race the fastest."""
-        cold = {run.if_leads: result for result, run in self.results.items() if run.if_leads}
+    def _of_leaders(self, race: Race) -> list[str]:
+        """Return the results that are measured of leaders alone: of each loader that leads, from a cold cache and in
+        trainings, of the fastest of its settings, or of those that it has there; trainings of the current loader too.
+        """
+        depending: dict[str, list[str]] = {}
+        for result, run in self.results.items():
+            if run.if_leads in self.results:
+                depending.setdefault(run.if_leads, []).append(result)
         middle, found = middles(race), []
         for _, leaders in race.leaders():
             fastest: dict[str, str] = {}
             for path in sorted(leaders, key=middle.__getitem__, reverse=True):
                 fastest.setdefault(self.results[path].loader, path)
-            found += [cold[path] for path in fastest.values() if path in cold][:COLD_LEADERS]
-        return found
+            chosen = [*fastest.values()][:MOST_LEADERS]
+            found += [one for path in chosen for one in depending.get(path, ()) if self.results[one].cache in COLD]
+            found += [one for path in self._with_now(chosen, middle) for one in self._trainings(path, depending)]
+        return list(dict.fromkeys(found))
+
+    def _with_now(self, chosen: Sequence[str], middle: Mapping[str, float]) -> list[str]:
+        """Return these results of a scenario, and the fastest of the current loader's in it, where it has any."""
+        like = {scenario(self.results[path]) for path in chosen}
+        own = [one for one in middle if self.results[one].loader == self.now and scenario(self.results[one]) in like]
+        return list(dict.fromkeys([*sorted(own, key=middle.__getitem__)[-1:], *chosen]))
+
+    def _trainings(self, path: str, depending: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return the trainings with a result's settings; where none are planned, those with others of its loader's."""
+        run = self.results[path]
+        alike = [
+            one for one in depending if (self.results[one].loader, self.results[one].tier) == (run.loader, run.tier)
+        ]
+        for lead in (path, *alike):
+            if found := [one for one in depending.get(lead, ()) if self.results[one].task in TRAINING]:
+                return found
+        return []
 
     def explained(self, runner: Runner, say: Any) -> dict[str, Any]:
         """Look for what explains the candidates of the runs that are there; return what the session's file holds.
@@ -210,6 +301,7 @@ class Session:
         made: Mapping[str, dict[int, Run]],
         seconds: float | None = None,
         among: Collection[str] | None = None,
+        least: int = LEAST_ROUNDS,
     ) -> Race:
         """Return a race over the results `among`, or those measured in any case, with the runs `made`; not yet run."""
         among = self._first if among is None else among
@@ -226,6 +318,7 @@ class Session:
                 self.measure["repeats"] if self.measure["minutes"] == "none" else None,
                 self.measure["resolution"],
                 self.measure["attempts"],
+                least,
             ),
             chance=self.chance,
             say=say,
@@ -235,6 +328,9 @@ class Session:
             failed=set(self.failed),
             most_runs=most,
             names=compared_over_tiers(self.results),
+            places=self.places,
+            optional=self._dropped_first,
+            expected=self.expected,
         )
 
     def _first_round(self) -> int:
@@ -295,14 +391,25 @@ class Session:
 
     def _explained(self, runner: Runner, race: Race) -> list[str]:
         """Try training steps with the loaders, then look for what explains the candidates; return these."""
-        speeds, began = middles(race), time.monotonic()
-        for path in self._to_try(speeds) if self.measure["steps"] != "none" else ():
-            if time.monotonic() - began < self._steps_seconds():
-                self._explain(runner, self._steps_of(path, self._batch_ms(path, speeds)), facts.STEPS)
+        speeds = middles(race)
+        to_try = self._to_try(speeds) if STEPS in self.parts else ()
+        for path in self._while_time(to_try, STEPS):
+            self._explain(runner, self._steps_of(path, self._batch_ms(path, speeds)), facts.STEPS)
         found = self._candidates()
-        for path in found if self.explains else ():
+        for path in self._while_time(found if EXPLAINED in self.parts else (), EXPLAINED):
             self._explain(runner, self._trials(path), facts.TRIALS)
         return found
+
+    def _while_time(self, every: Iterable[str], part: str) -> Iterator[str]:
+        """Yield the first, and more as long as what took the longest so far would end within the time of this part."""
+        left, longest = self._left(part), 0.0
+        ends = None if left is None else time.monotonic() + max(left, LEAST_TRIALS_SECONDS)
+        for one in every:
+            began = time.monotonic()
+            if ends is not None and began + longest > ends:
+                return
+            yield one
+            longest = max(longest, time.monotonic() - began)
 
     def _to_try(self, speeds: Mapping[str, float]) -> list[str]:
         """Return the results with which training steps are tried, the current loader's first, then the fastest first.
@@ -329,31 +436,30 @@ class Session:
         """Return how long a result takes for a batch, in ms, by speeds in items/s."""
         return 1000 * self.results[path].settings["batch_size"] / speeds[path]
 
-    def _steps_seconds(self) -> float:
-        """Return how long trials with steps may take."""
-        minutes = self.measure["minutes"]
-        return float("inf") if minutes == "none" else max(LEAST_STEPS_SECONDS, STEPS_SHARE * 60 * minutes)
-
     @property
-    def explains(self) -> bool:
-        """Whether what explains the candidates is looked for."""
-        return self.measure["bottlenecks"] != "none" or self.measure["timeline"] != "none"
+    def parts(self) -> dict[str, float]:
+        """The share of a session's time that is for each of its parts."""
+        group = next(iter(self.results.values())).group if self.results else MAIN
+        return shares_of(self.measure, group, self._first != list(self.results))
 
-    @property
-    def after(self) -> float:
-        """The share of a session's time that is for what comes after its first race."""
-        return (SEARCH_SHARE if self.explains else 0.0) + (COLD_SHARE if self._first != list(self.results) else 0.0)
+    def _left(self, part: str) -> float | None:
+        """Return how many seconds are left until this part of the session ends; None where rounds end it."""
+        parts = list(SHARES)
+        share = sum(self.parts.get(one, 0.0) for one in parts[: parts.index(part) + 1])
+        whole = self.seconds()
+        return None if whole is None else share * whole - (time.monotonic() - self.began)
 
-    def seconds(self, part: float, spent: float = 0.0) -> float | None:
-        """Return how long a part of the session may take; None where rounds end it.
+    def seconds(self) -> float | None:
+        """Return how long the session may take; None where rounds end it.
 
         Some of the plan's results have their share of the time.
         """
         if self.measure["minutes"] == "none":
             return None
-        whole = 60 * self.measure["minutes"] * part
+        group = next(iter(self.results.values())).group if self.results else MAIN
+        whole = 60 * self.measure["minutes"] * session_share(self.plan.part, group, self.name)
         share = len(self.results) / max(1, self.planned)
-        return max(min(LEAST_SECONDS, whole), whole * share) - spent
+        return max(min(LEAST_SECONDS, whole), whole * share)
 
     def _explain(self, runner: Runner, asked: Result, kind: str) -> None:
         """Make trials of a result, unless they are there already.
@@ -428,7 +534,7 @@ def plain_read(run: Result) -> bool:
 
 def scenario(run: Result) -> tuple[Any, ...]:
     """Return within what alone results are compared."""
-    return run.settings["device"], run.task, run.cache, run.step_ms, ranks_of(run.settings)
+    return run.settings["device"], run.size, run.task, run.cache, run.step_ms, ranks_of(run.settings)
 
 
 def name_of(run: Result) -> Name:
@@ -450,8 +556,8 @@ def attempt_of(folder: Path, round_number: int, attempt: int) -> Path:
 class Display:
     """The progress of a session: a line redrawn in place on a terminal, else a line a round."""
 
-    def __init__(self, seconds: float | None, named: str = "", after: float = 0.0) -> None:
-        self.round_number, self.named, self.after = -1, named, after  # seconds that come after a race
+    def __init__(self, seconds: float | None, named: str = "", after: float | None = None) -> None:
+        self.round_number, self.named, self.after = -1, named, after or 0.0  # seconds that come after a race
         self.ends = None if seconds is None else time.monotonic() + seconds
         self.inplace = sys.stderr.isatty()
 
@@ -543,7 +649,9 @@ def _explain(plan: Planned, name: str) -> dict[str, Any]:
 @contextlib.contextmanager
 def _runs(session: Session, named: str = "") -> Iterator[tuple[Runner, "Display"]]:
     """Yield what makes the runs of a session, and what says how far it is."""
-    display = Display(session.seconds(1.0, session.facts.state["spent"]), named, session.seconds(session.after) or 0.0)
+    whole = session.seconds()
+    left = None if whole is None else whole - session.facts.state["spent"]
+    display = Display(left, named, whole and whole * (1 - session.parts.get(RACE, 0.0)))
     with contextlib.ExitStack() as stack:
         stack.callback(display.close)
         there = [run for run in session.results.values() if is_there(run)]

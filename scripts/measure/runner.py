@@ -25,6 +25,7 @@ NO_RECORD = (
 )
 CONTROL_MINUTES = 10  # that a control run may take
 TRIES = 3  # of a run that leaves no record
+CACHED_SHARE = 0.8  # of the memory that can be had: so much of it may hold files that runs read from the page cache
 
 
 def forkable(result: Result) -> bool:
@@ -95,7 +96,7 @@ class Runner:
         self.sample, self.chance = sample, chance
         self.servers: dict[tuple[int, int], Server] = {}  # by threads, and items of a batch
         self.code = {"commit": commit()}
-        self.cooled: set[Path] = set()  # placed formats whose last run was of a cold or a limited cache
+        self.warm: dict[Path, int] = {}  # placed formats in the page cache, with their bytes, the last one read last
 
     def __enter__(self) -> "Runner":
         return self
@@ -119,7 +120,7 @@ class Runner:
                 in_ram = psutil.virtual_memory().shared
                 why, again = page_cache.why_not_warm(files, devices.available_ram(), in_ram)
                 record["reason"] += f"; {why}"
-                self.cooled.add(_place(result))
+                self.warm.pop(_place(result), None)
             if not again:
                 break
         return record
@@ -137,15 +138,25 @@ class Runner:
         return one_run.new_record(one_run.loader_of(result), result) | self.code
 
     def _warm_again(self, result: Result) -> None:
-        """Have the files of a warm run in the cache again, where the last run that read them had them out of it."""
+        """Have the files of a warm run in the page cache, if they are not the last ones that were.
+
+        Where it has no room for them beside those of earlier runs, these leave it first, the oldest ones before others:
+        else the kernel may drop what was read a moment ago.
+        """
         place = _place(result)
         if place and result.cache in COLD:
-            self.cooled.add(place)
-        elif place in self.cooled:
-            self.cooled.discard(place)
-            files = _files(result)
-            if page_cache.residency(files).share < page_cache.WARM_SHARE:
+            self.warm.pop(place, None)
+        elif place and place != next(reversed(self.warm), None) and (files := _files(result)):
+            found = page_cache.residency(files)
+            self.warm.pop(place, None)
+            if found.share < page_cache.WARM_SHARE:
+                room = CACHED_SHARE * devices.available_ram() - found.total_bytes
+                while self.warm and sum(self.warm.values()) > room:
+                    oldest = next(iter(self.warm))
+                    page_cache.evict(page_cache.files_of(oldest))
+                    del self.warm[oldest]
                 page_cache.read_through(files)
+            self.warm[place] = found.total_bytes
 
     def control(self, bound: Bound) -> Record:
         """Return the record of one control run, the in-memory ceiling by itself."""

@@ -3,15 +3,16 @@
 Only the presence of files is looked at, never a record: the Snakefile asks at each start.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
-from scripts.common import plugins
-from scripts.common.files import read_json
-from scripts.common.vocabulary import SPLIT, TRAINING
-from scripts.plan.experiment import Plan, Result
-from scripts.plan.results import COLD_LEADERS, COLD_RUNS
+from scripts.common.vocabulary import COLD, PART, SPLIT, TRAINING, WHOLE
+from scripts.plan.experiment import MAIN, Plan, Result
+from scripts.plan.results import COLD_RUNS, MOST_LEADERS
+from scripts.plan.room import rooms
+from scripts.plan.sizes import items_of, of_source
 
 # Assumptions: those of a machine with four cores and an SSD.
 PROOF_SECONDS = 3.0  # of a fresh process with its imports, beside one pass over the split
@@ -24,11 +25,15 @@ QUEUES = 6  # times what workers and queues hold, of a run: 2 untimed and the 4 
 FIRST_EPOCH_SECONDS = 5.0  # a run's first epoch is untimed unless it is longer or read at less than
 NOTICED_BYTES_PER_SECOND = 5e8  # (measure/window.py)
 LEAST_ROUNDS = 3  # of a session, however long they take (measure/race.py); one of trainings
+RACE, OF_LEADERS, STEPS, EXPLAINED = "race", "of leaders", "steps", "explained"
+# What a session's time is for, in this order: a part that is not asked for leaves its share to the others, and time
+# that one does not need is for those after it. `of leaders`: a cold cache and trainings, where they alone have these.
+SHARES = {RACE: 0.4, OF_LEADERS: 0.15, STEPS: 0.3, EXPLAINED: 0.15}
+OF_PART = 0.35  # of the minutes, for the session of a part of the items, where there is one
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0
-COPY_BYTES_PER_SECOND = 100e6  # of decoding, of writing a format, of a copy on a tier
+WRITTEN_BYTES_PER_SECOND = 150e6  # of decoding, of writing a format, of a copy on a tier
 PROFILE_MEASUREMENTS = 18  # of fio on a tier, each `measure.profile_seconds` long
-ITEMS = 1000  # of a data set of unknown size
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class Estimate:
     items: int
     counted: bool  # whether the number of items is known
     leaders_cold: bool  # whether what leads is measured from a cold cache besides
+    part: int | None  # items of the part that is measured first
+    dropped: int  # results for which the sessions have no time
 
     def words(self) -> str:
         """Return it as a line for the terminal."""
@@ -51,10 +58,16 @@ class Estimate:
         hours = self.download_hours
         loading = f"Download: about {in_words(60 * hours)} at the configured pace. " if hours else ""
         size = f"{self.items:,} items" + ("" if self.counted else ", since their number is not known yet")
+        part = f" with {self.part:,} items, then the fastest of them with all items" if self.part else ""
         cold = ", then those that lead from a cold cache" if self.leaders_cold else ""
+        dropped = (
+            f" The time set has room for {self.left - self.dropped:,} of them: further settings of slow loaders are "
+            "dropped first (measure.minutes)."
+        )
         return (
-            f"{loading}Results: {self.left:,} of {self.results:,} to measure{cold}, about {in_words(self.minutes)}, of "
-            f"which {in_words(self.session_minutes)} in sessions; the rest is assumed ({size}; docs/measuring.md)."
+            f"{loading}Results: {self.left:,} of {self.results:,} to measure{part}{cold}, about "
+            f"{in_words(self.minutes)}, of which {in_words(self.session_minutes)} in sessions; the rest is assumed "
+            f"({size}; docs/measuring.md)." + (dropped if self.dropped else "")
         )
 
 
@@ -67,93 +80,151 @@ def in_words(minutes: float) -> str:
 
 
 def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
-    """Return how long what the plan lists, and has no run, will take; only of `loaders`, where some are given."""
+    """Return how long what the plan lists, and has no run, will take; only of `loaders`, where some are given.
+
+    What depends on which results lead is assumed: MOST_LEADERS loaders of each kind.
+    """
     runs = [result for result in plan.results if result.loader in (loaders or plan.loaders)]
-    runs, cold = [run for run in runs if not run.if_leads], [run for run in runs if run.if_leads]
-    left = [result for result in runs if not plan.settled(result)]
-    items, counted = items_of(plan, 1 - plan.config["split"]["validation"], SPLIT)
-    epoch_bytes = items * plan.sample.bytes
-    proofs = {result.proof for result in left if not (plan.project / result.proof).exists()}
-    seconds = len(proofs) * (PROOF_SECONDS + epoch_bytes / OTHER_PASS_BYTES_PER_SECOND)
-    session = 60.0 * sum(_session_minutes(plan, group, left, epoch_bytes) for group in plan.groups)
+    if plan.part and loaders:
+        runs = [run for run in runs if run.size == WHOLE]
+    chosen = plan.chosen or ()
+    first = [run for run in runs if not run.if_leads or loaders or (run.id in chosen and run.cache == "warm")]
+    depending = [run for run in runs if run not in first]
+    left = [result for result in first if not plan.settled(result)]
+    share = 1 - plan.config["split"]["validation"]
+    items, counted = items_of(plan, share, SPLIT)
+    seconds = _proof_seconds(plan, left, share)
+    followed = [run for run in depending if run.size == WHOLE and plan.part and not plan.settled(run)] if left else []
+    seconds += _proof_seconds(plan, followed, share, MOST_LEADERS)
+    sessions = [_session_minutes(plan, group, runs, first, left, items) for group in plan.groups]
     tensors = [] if loaders else [one for one in plan.tensors if not (plan.project / one.path).exists()]
-    copies, profiles = _to_prepare(plan, {result.format for result in runs})
-    copies += sum(plan.sessions_left(result) - 1 for result in {(one.tier, one.format): one for one in left}.values())
-    seconds += session + len(tensors) * TENSORS_SECONDS + copies * epoch_bytes / COPY_BYTES_PER_SECOND
-    seconds += (0 if loaders else profiles) * PROFILE_MEASUREMENTS * plan.config["measure"]["profile_seconds"]
-    hours = _download_hours(plan)
-    return Estimate(len(runs), len(left), seconds / 60, session / 60, hours, items, counted, bool(cold))
+    profiles = [] if loaders else [one for one in plan.tiers if not _there(plan, "placed", f"{one}.json")]
+    written = sum(room.needed for room in rooms(plan, loaders))
+    seconds += 60 * sum(sessions) + len(tensors) * TENSORS_SECONDS + written / WRITTEN_BYTES_PER_SECOND
+    seconds += len(profiles) * PROFILE_MEASUREMENTS * plan.config["measure"]["profile_seconds"]
+    return Estimate(
+        results=len(first),
+        left=len(left),
+        minutes=seconds / 60,
+        session_minutes=sum(sessions),
+        download_hours=_download_hours(plan),
+        items=items,
+        counted=counted,
+        leaders_cold=any(run.cache in COLD and run.size == first[0].size for run in depending) if first else False,
+        part=plan.part if not loaders else None,
+        dropped=_dropped(plan, left, items),
+    )
 
 
-def _session_minutes(plan: Plan, group: str, left: Collection[Result], epoch_bytes: int) -> float:
-    """Return the minutes that the sessions of a group take for what is left of it, of each its least rounds in any
-    case.
+def _proof_seconds(plan: Plan, results: Collection[Result], share: float, at_most: int | None = None) -> float:
+    """Return the seconds that proofs take which are not there, each a pass over the data."""
+    sizes = {one.proof: one.size for one in results if not (plan.project / one.proof).exists()}
+    items = {WHOLE: items_of(plan, share, SPLIT)[0], PART: round(share * (plan.part or 0))}
+    each = [PROOF_SECONDS + items[size] * plan.sample.bytes / OTHER_PASS_BYTES_PER_SECOND for size in sizes.values()]
+    return sum(each[:at_most])
+
+
+def shares_of(measure: Mapping[str, Any], group: str, of_leaders: bool) -> dict[str, float]:
+    """Return the share of its time that each part of a session of this group has, of the parts that it has.
+
+    A part of the items only says what is measured with all, and is not explained.
+    """
+    whole = group != PART
+    explains = measure["bottlenecks"] != "none" or measure["timeline"] != "none"
+    asked = {RACE: True, OF_LEADERS: of_leaders, STEPS: whole and measure["steps"] != "none"}
+    found = {part: SHARES[part] for part, has in {**asked, EXPLAINED: whole and explains}.items() if has}
+    return {part: share / sum(found.values()) for part, share in found.items()}
+
+
+def session_share(part: Any, group: str, name: str = "") -> float:
+    """Return a session's share of `measure.minutes`: that of a part of the items comes first."""
+    return {PART: OF_PART, MAIN: 1 - OF_PART}.get(group, 1.0) if part and name in ("", group) else 1.0
+
+
+def _session_minutes(
+    plan: Plan,
+    group: str,
+    runs: Collection[Result],
+    first: Collection[Result],
+    left: Collection[Result],
+    items: int,
+) -> float:
+    """Return the minutes that the sessions of a group take for what is left of it: those set, or the rounds asked for.
+
+    The least rounds of each loader's quickest result are made in any case.
     """
     measure = plan.config["measure"]
-    every = [result for result in plan.results if result.group == group and not result.if_leads]
     found = [result for result in left if result.group == group]
-    cold = [_run_seconds(plan, one, epoch_bytes) for one in plan.results if one.group == group and one.if_leads]
-    cold = sum(sorted(cold)[-COLD_LEADERS:]) if found else 0.0
+    if plan.part and group == MAIN and not found and left:  # what a part of the items chooses
+        return measure["minutes"] * session_share(plan.part, group) if measure["minutes"] != "none" else 0.0
+    every = [result for result in plan.results if result.group == group and result in first] or found
+    count = plan.part if group == PART else items
     sessions = max(map(plan.sessions_left, found), default=0)
     if measure["minutes"] != "none":
-        least = min(LEAST_SESSION_MINUTES, measure["minutes"]) if found else 0.0
-        times = {result.id: 1 if result.task in TRAINING else LEAST_ROUNDS for result in found}
-        rounds = cold + sum(times[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found)
-        return sessions * max(least, rounds / 60, measure["minutes"] * len(found) / len(every))
+        quickest: dict[str, float] = {}
+        for result in found:
+            seconds = (1 if result.task in TRAINING else LEAST_ROUNDS) * _run_seconds(plan, result, count)
+            quickest[result.loader] = min(seconds, quickest.get(result.loader, seconds))
+        least = max(min(LEAST_SESSION_MINUTES, measure["minutes"]), sum(quickest.values()) / 60)
+        asked = measure["minutes"] * session_share(plan.part, group) * len(found) / max(1, len(every))
+        return sessions * max(least if found else 0.0, asked)
     repeats = {result.id: measure["train_repeats" if result.task in TRAINING else "repeats"] for result in found}
-    warm = sum(repeats[result.id] * _run_seconds(plan, result, epoch_bytes) for result in found)
-    return sessions * (warm + COLD_RUNS * cold) / 60
+    warm = sum(repeats[result.id] * _run_seconds(plan, result, count) for result in found)
+    of_leaders = [_run_seconds(plan, one, count) for one in runs if one.group == group and one not in first]
+    return sessions * (warm + COLD_RUNS * sum(sorted(of_leaders)[-MOST_LEADERS:]) * bool(found)) / 60
 
 
-def _run_seconds(plan: Plan, result: Result, epoch_bytes: int) -> float:
+def _dropped(plan: Plan, left: Collection[Result], items: int) -> int:
+    """Return for about how many results the least rounds have no time within `measure.minutes`."""
+    minutes = plan.config["measure"]["minutes"]
+    if minutes == "none":
+        return 0
+    count = 0
+    for group in plan.groups:
+        found = [result for result in left if result.group == group]
+        of_leaders = any(one.if_leads and one.group == group for one in plan.results)
+        share = shares_of(plan.config["measure"], group, of_leaders)[RACE]
+        time = 60 * minutes * session_share(plan.part, group) * share
+        each = sorted(LEAST_ROUNDS * _run_seconds(plan, one, plan.part if group == PART else items) for one in found)
+        while each and sum(each) > time and len(each) > len({one.loader for one in found}):
+            each.pop()
+            count += 1
+    return count
+
+
+def _there(plan: Plan, stage: str, name: str) -> bool:
+    return (plan.project / plan.folder(stage) / name).exists()
+
+
+def run_seconds(result: Result, decodes: bool, measure: Mapping[str, Any], item_bytes: int, items: int) -> float:
     """Return the seconds of a run: its process, its first epoch where that is untimed, its window; or its epochs."""
-    settings, measure = result.settings, plan.config["measure"]
+    settings, epoch_bytes = result.settings, items * item_bytes
     if result.mode != "run":
         passes = PASSES if measure["epochs"] == "auto" else measure["epochs"] + 1
         speed = TRAINED_BYTES_PER_SECOND if result.task in TRAINING else OTHER_PASS_BYTES_PER_SECOND
         return RUN_SECONDS[settings["device"]] + max(measure["seconds"], passes * epoch_bytes / speed)
-    decodes = "decode" in getattr(plan.loaders[result.loader], "STAGES", ())
     rate = DECODED_BYTES_PER_SECOND if decodes else OTHER_PASS_BYTES_PER_SECOND
-    held = (settings["workers"] or 0) * (settings["prefetch"] or 1) * settings["batch_size"] * plan.sample.bytes
+    held = (settings["workers"] or 0) * (settings["prefetch"] or 1) * settings["batch_size"] * item_bytes
     first = epoch_bytes / rate
     first = first if first <= FIRST_EPOCH_SECONDS and rate >= NOTICED_BYTES_PER_SECOND else 0.0
     window = max(measure["seconds"], QUEUES * held / rate)
     return RUN_SECONDS[settings["device"]] + first + window
 
 
-def _to_prepare(plan: Plan, formats: Collection[str]) -> tuple[int, int]:
-    """Return (copies of the data set that are to be made: corpus, formats, tiers; tiers that are to be profiled)."""
-    files = [f"{plan.folder('corpus')}/corpus.json"]
-    files += [f"{plan.folder('formats')}/{name}.json" for name in formats]
-    files += [f"{plan.folder('placed')}/{tier}/{name}.json" for tier in plan.tiers for name in formats]
-    profiles = [f"{plan.folder('placed')}/{tier}.json" for tier in plan.tiers]
-    return tuple(sum(not (plan.project / file).exists() for file in kind) for kind in (files, profiles))
+def _run_seconds(plan: Plan, result: Result, items: int) -> float:
+    return run_seconds(result, decodes(plan.loaders[result.loader]), plan.config["measure"], plan.sample.bytes, items)
 
 
-def items_of(plan: Plan, share: float = 1, *splits: str) -> tuple[int, bool]:
-    """Return (items of the splits, whether that is no assumption): of the corpus, else a share of what the source says.
-
-    Without `splits` those of all.
-    """
-    info = plan.project / plan.folder("corpus") / "corpus.json"
-    if info.is_file():
-        counts = read_json(info)["items"]
-        return sum(counts[split] for split in splits or counts), True
-    expected = _of_source(plan, "expected")
-    return (ITEMS, False) if expected is None else (round(share * expected), True)
+def decodes(loader: ModuleType) -> bool:
+    """Return whether a loader decodes what it reads."""
+    return "decode" in getattr(loader, "STAGES", ())
 
 
 def _download_hours(plan: Plan) -> float | None:
     """Return the hours that the source still asks for items; shards with a ledger are done."""
-    hours = _of_source(plan, "hours")
+    hours = of_source(plan, "hours")
     if hours is None:
         return None
     folder = plan.project / plan.folder("clips")
     missing = sum(not (folder / f"ledger-{shard:04d}.csv").exists() for shard in range(plan.shards))
     return hours * missing / plan.shards
-
-
-def _of_source(plan: Plan, name: str) -> Any:
-    """Return what an optional function of the source says of its options, or None."""
-    function = getattr(plugins.load("sources", plan.source), name, None)
-    return function(plan.options) if function else None

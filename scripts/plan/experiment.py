@@ -15,14 +15,16 @@ from typing import Any
 
 from scripts.common import facts, isolated, plugins
 from scripts.common.errors import UserError, nearest
+from scripts.common.files import read_json
 from scripts.common.location import PATH, Location
 from scripts.common.sample import Sample
 from scripts.common.versions import loader_version
-from scripts.common.vocabulary import COLD, SWEPT, TRAINING, ranks_of
+from scripts.common.vocabulary import COLD, PART, SWEPT, TRAINING, WHOLE, ranks_of
 from scripts.machine.cores import cores_allowed
 from scripts.plan import config as configuration
 from scripts.plan import ladder
 from scripts.plan.results import Bound, Result, Tensors
+from scripts.plan.sizes import RAM_SHARE, format_bytes, is_linked, memory_bytes, part_of, too_large
 from scripts.plan.suited import Never, never, request_of
 from scripts.plan.sweep import Scenario, combinations, slug
 
@@ -81,7 +83,7 @@ class Plan:
         self.tiers: dict[str, dict[str, Any]] = self.config["storage"]
         self.entries = self._of_this_kind(self._only(configuration.named(self.config["loaders"]), asked), set(asked))
         self._swept = {entry["name"]: {**self.config["sweep"], **entry} for entry in self.entries}
-        self._locations: dict[tuple[str, str | None], Location] = {}
+        self._locations: dict[tuple[str, str | None, str], Location] = {}
         self._in_memory: dict[str, bool] = {}
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
         self.left_out = self._left_out(configuration.named(raw["loaders"]))
@@ -235,6 +237,8 @@ class Plan:
         if settings["device"] == "cuda" and not self.has_gpu:
             return NO_GPU
         module = self.loaders[loader]
+        if found := too_large(self, loader, tier, scenario):
+            return found
         request = request_of(module, settings, self.location(tier, loader), self.sample)
         return never(module, request, scenario.task, scenario.cache)
 
@@ -277,35 +281,71 @@ class Plan:
         warm = scenario.cache == "warm" and not self.slowed_down(tier)
         plain = warm and scenario.task not in TRAINING and measure["epochs"] == "auto" and ranks_of(settings) == 1
         return Result(
-            **self._measured(result, name, settings),
+            **self._measured(result, name, settings, scenario.size),
             **vars(scenario),
-            group=self.group(tier, loader),
+            group=PART if scenario.size == PART else self.group(tier, loader),
             loader=loader,
             file=self.own_file(loader),
             version=loader_version(module),
             format_version=self.formats[module.FORMAT].VERSION,
             broken=f"{self.folder('runs')}/broken/{loader}.json" if self.own_file(loader) else None,
             tier=tier,
-            location=self.location(tier, loader).as_json(),
+            location=self.location(tier, loader, scenario.size).as_json(),
             format=module.FORMAT,
-            written=f"{self.folder('formats')}/{module.FORMAT}",
+            written=f"{self.folder('formats', scenario.size)}/{module.FORMAT}",
             epochs=measure["epochs"],
             seconds=measure["seconds"],
-            if_leads=self._warm_of(loader, tier, scenario, settings),
+            if_leads=self._if_leads(loader, tier, scenario, settings),
             limited_share=measure["limited_share"],
             host_share=self.config["report"]["host_share"],
             emulate=self.tiers[tier].get("emulate"),
             logs=f"results/tensorboard/{self.dataset}/{result}",
             mode="run" if plain else "epochs",
-            proof=f"{self.folder('runs')}/{tier}/{loader}/{slug(settings)}/proof.json",
+            proof=f"{self.folder('runs')}/{tier}/{loader}/{slug(settings, Scenario(size=scenario.size))}/proof.json",
         )
 
-    def _warm_of(self, loader: str, tier: str, scenario: Scenario, settings: Mapping[str, Any]) -> str | None:
-        """Return the id of the warm result that must lead for this cold one to be measured; None: it is in any case."""
-        warm = replace(scenario, cache="warm")
-        if self.config["measure"]["cold"] == "all" or warm == scenario or warm not in self.scenarios(loader, tier):
-            return None
-        return f"{tier}/{loader}/{slug(settings, warm)}"
+    def _if_leads(self, loader: str, tier: str, scenario: Scenario, settings: Mapping[str, Any]) -> str | None:
+        """Return the id of the result that must lead for this one to be measured; None: it is in any case.
+
+        That is reading from a warm cache: of a training and of a cold cache on the same tier, and of all items that of
+        a part of them.
+        """
+        key, lead, where = "cold", replace(scenario, cache="warm"), tier
+        if scenario.task in TRAINING:
+            key, lead = "trainings", Scenario(size=scenario.size)
+        if self.config["measure"][key] == "all" or lead == scenario or lead not in self.scenarios(loader, tier):
+            lead, where = Scenario(size=PART), self.part_tier(loader)
+            if scenario.size == PART or where is None or lead not in self.scenarios(loader, where):
+                return None
+        return f"{where}/{loader}/{slug(settings, lead)}"
+
+    @cached_property
+    def part(self) -> int | None:
+        """How many items the part has that is measured first; None where all items are at once."""
+        return part_of(self)
+
+    @cached_property
+    def chosen(self) -> frozenset[str] | None:
+        """The results that are measured with all items, by those of a part of them; None where that is not known."""
+        file = self.project / self.folder("runs") / "whole.json"
+        return frozenset(read_json(file)["results"]) if self.part and file.is_file() else None
+
+    @property
+    def not_chosen(self) -> frozenset[str]:
+        """The results that are not measured with all items, as far as that is known."""
+        if self.chosen is None:
+            return frozenset()
+        return frozenset(run.id for run in self.results if run.size == WHOLE) - self.chosen
+
+    @property
+    def ram_bytes(self) -> int:
+        """The bytes that copies in RAM may take together, where a part of the items is measured first."""
+        return int(RAM_SHARE * memory_bytes())
+
+    def part_tier(self, loader: str) -> str | None:
+        """Return the tier on which a loader reads a part of the items: a disk, if it can read one warm."""
+        fit = [t for t in self.tiers if not self.unreadable(loader, t) and not self.unfit(t, "warm")]
+        return min(fit, key=self.in_memory, default=None)
 
     def settled(self, run: Result) -> bool:
         """Return whether nothing is left to measure of a result: it has its sessions, no proof, or was not needed."""
@@ -316,12 +356,14 @@ class Plan:
 
         A session that ended has measured what it did not need, such as a cold result of what does not lead.
         """
+        if run.id in self.not_chosen:
+            return 0
         bases, alike = self._measured_so_far
         proof = bases.proof(vars(run))
         if proof and proof["status"] != "ok":
             return 0
         having = [one for one in alike.get(run.group, ()) if run.id in one.results]
-        had = sum(bool(one.rounds(run.id)) or facts.not_leading(vars(run), one) for one in having)
+        had = sum(bool(one.rounds(run.id) or facts.left_out(vars(run), one)) for one in having)
         return max(0, self.config["measure"]["sessions"] - had)
 
     @cached_property
@@ -335,11 +377,13 @@ class Plan:
     @cached_property
     def proofs(self) -> dict[str, Result]:
         """What proves the results: a run of each loader, tier and set of settings by the path of its record."""
-        plain = {**vars(Scenario()), "emulate": None, "mode": "proof", "proof": None, "logs": None}
+        plain = {**vars(Scenario()), "emulate": None, "mode": "proof", "proof": None, "logs": None, "if_leads": None}
         return {
-            run.proof: replace(run, id=f"{run.tier}/{run.loader}/{name}", slug=name, path=run.proof, **plain)
+            run.proof: replace(
+                run, id=f"{run.tier}/{run.loader}/{name}", slug=name, path=run.proof, **{**plain, "size": run.size}
+            )
             for run in self.results
-            for name in [slug(run.settings)]
+            for name in [slug(run.settings, Scenario(size=run.size))]
         }
 
     def group(self, tier: str, loader: str) -> str:
@@ -352,18 +396,33 @@ class Plan:
         return list(dict.fromkeys(run.group for run in self.results))
 
     def _one_at_a_time(self, tier: str) -> bool:
-        return self.config["measure"]["ram_copies"] == "one" and self.in_memory(tier)
+        return self.config["measure"]["ram_copies"] == "one" and self.in_memory(tier) and not self.part
 
-    def _measured(self, result: str, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _measured(self, result: str, name: str, settings: Mapping[str, Any], size: str = WHOLE) -> dict[str, Any]:
         """Return what the plan says of every measurement."""
         return {
             **{key: self.config["measure"][key] for key in ("limit_minutes", "threads", "seed")},
-            **{"corpus": self.folder("corpus"), "dataset": self.dataset, "slug": name, "settings": settings},
+            **{"corpus": self.folder("corpus", size), "dataset": self.dataset, "slug": name, "settings": settings},
             "id": result,
         }
 
     def scenarios(self, loader: str, tier: str) -> list[Scenario]:
-        """Return what a loader is measured under on a tier; only SWEPT tasks are swept over caches and steps."""
+        """Return what a loader is measured under on a tier.
+
+        Where a part of the items is measured first, trainings are of that alone: one of all items takes long. What
+        memory cannot hold is measured cold.
+        """
+        found = self._scenarios(loader, tier)
+        whole = [one for one in found if one.task in SWEPT] if self.part else found
+        swept = [one for one in whole if one.task in SWEPT]
+        if swept and all(too_large(self, loader, tier, one) for one in swept) and not self.unfit(tier, "cold"):
+            whole.append(Scenario(cache="cold"))
+        if not self.part or tier != self.part_tier(loader):
+            return whole
+        return [*whole, *(replace(one, size=PART) for one in found if one.cache == "warm")]
+
+    def _scenarios(self, loader: str, tier: str) -> list[Scenario]:
+        """Return what the sweep asks for; only SWEPT tasks are swept over caches and steps."""
         lists = self._swept[loader]
         caches = [cache for cache in lists["cache"] if not self.unfit(tier, cache)]
         found = []
@@ -402,10 +461,11 @@ class Plan:
         found = []
         for group in self.groups:
             of_group = [run.settings for run in self.results if run.group == group]
+            size = PART if group == PART else WHOLE
             for device, batch_size in dict.fromkeys((one["device"], one["batch_size"]) for one in of_group):
                 settings = {"device": device, "batch_size": batch_size}
                 bound = f"bounds/{group}/{slug(settings)}"
-                found.append(Bound(**self._measured(bound, slug(settings), settings), group=group, seconds=0.2))
+                found.append(Bound(**self._measured(bound, slug(settings), settings, size), group=group, seconds=0.2))
         return found
 
     @cached_property
@@ -492,30 +552,31 @@ class Plan:
         of_format = [run.settings for run in self.results if run.format == format]
         return max([1] + [ranks_of(settings) * max(1, settings["workers"] or 0) for settings in of_format])
 
-    def folder(self, stage: str) -> str:
-        """Return the folder of a stage for the selected data set, relative to the project."""
-        return f"results/{stage}/{self.dataset}"
+    def folder(self, stage: str, size: str = WHOLE) -> str:
+        """Return the folder of a stage for the selected data set, or a part of it, relative to the project."""
+        return f"results/{stage}/{self.dataset}{'' if size == WHOLE else f'/{size}'}"
 
     def _copy_name(self, tier: str) -> str:
         """Return the pattern of a copy's name: one for each format; in RAM that holds one at a time for each loader."""
         return "{loader}/{format}" if self._one_at_a_time(tier) else "{format}"
 
-    def copy(self, tier: str) -> str:
+    def copy(self, tier: str, size: str = WHOLE) -> str:
         """Return the pattern of the name by which a tier's kind finds a copy, with {format} and perhaps {loader} in it.
 
         It begins with a hash of the project's path, so that two checkouts share a tier without meeting.
         """
         checkout = hashlib.sha256(os.fsencode(self.project)).hexdigest()[:8]
-        return f"feedrate-{checkout}/{self.dataset}/{self._copy_name(tier)}"
+        name = self._copy_name(tier) if size == WHOLE else f"{size}/{{format}}"
+        return f"feedrate-{checkout}/{self.dataset}/{name}"
 
-    def location(self, tier: str, loader: str | None = None) -> Location:
+    def location(self, tier: str, loader: str | None = None, size: str = WHOLE) -> Location:
         """Return where the copy that a loader reads is on a tier; with no loader a pattern of it."""
-        if (tier, loader) not in self._locations:
-            copy = self.copy(tier)
+        if (tier, loader, size) not in self._locations:
+            copy = self.copy(tier, size)
             if loader is not None:
                 copy = copy.format(loader=loader, format=self.loaders[loader].FORMAT)
-            self._locations[tier, loader] = self._kind(tier).location(self.tiers[tier], copy)
-        return self._locations[tier, loader]
+            self._locations[tier, loader, size] = self._kind(tier).location(self.tiers[tier], copy)
+        return self._locations[tier, loader, size]
 
     def _kind(self, tier: str) -> ModuleType:
         return plugins.load("tiers", self.tiers[tier]["kind"])
@@ -563,6 +624,7 @@ class Plan:
             "call_options": self.call_options,
             "presets": configuration.presets_for(self.kind, self.dataset, preset),
             "config": {**self.config, "datasets": {self.dataset: self.options}},
+            "part": self._part_json(),
             "source": self._source_json(),
             "kind": self.kind,
             "kind_options": self.kind_options,
@@ -594,6 +656,24 @@ class Plan:
                 }
                 for step in self.ladder_steps
             ],
+        }
+
+    def _part_json(self) -> dict[str, Any] | None:
+        """Return what the rules need of the part that is measured first: its items, and what is to be made of it."""
+        if not self.part:
+            return None
+        tiers = {self.part_tier(loader) for loader in self.loaders} - {None}
+        return {
+            "items": self.part,
+            "tiers": {
+                tier: {"copy": self.copy(tier, PART), "local": str(self.location(tier, size=PART).local or "") or None}
+                for tier in self.tiers
+                if tier in tiers
+            },
+            "bytes": {
+                name: 0 if is_linked(module) else format_bytes(self, name) for name, module in self.formats.items()
+            },
+            "ram_bytes": self.ram_bytes,
         }
 
     def _source_json(self) -> dict[str, Any]:

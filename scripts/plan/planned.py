@@ -30,6 +30,7 @@ class Planned:
         self.formats: Mapping[str, Any] = content["formats"]
         self.tiers: Mapping[str, Any] = content["tiers"]
         self.sessions: Mapping[str, list[str]] = content["sessions"]
+        self.part: Mapping[str, Any] | None = content["part"]  # what is measured first; None: all items are at once
 
     results = _rows("results", Result)  # in the order of the config
     proofs = _rows("proofs", Result)  # one for each loader, tier and set of settings

@@ -9,17 +9,18 @@ import os
 import re
 import sys
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from scripts.common import facts
 from scripts.common.compared import machine_folders
 from scripts.common.errors import UserError
-from scripts.common.files import whole_file
+from scripts.common.files import read_json, whole_file
 from scripts.common.given import kept_options, typed
 from scripts.common.plan_file import CALL, read_plan
 from scripts.common.published import published_file, published_names
+from scripts.common.vocabulary import PART, WHOLE
 from scripts.machine.at_work import note_call, of_other_calls, release_lock_of_dead
 from scripts.plan import config as configuration
 from scripts.plan import outgoing, room
@@ -27,6 +28,7 @@ from scripts.plan.estimate import estimate
 from scripts.plan.experiment import MAIN, Plan, by_itself
 from scripts.plan.leftovers import remove_from_ram
 from scripts.plan.planned import ROWS, Planned
+from scripts.plan.results import Result
 
 TARGET = re.compile(r"(?:\./)?results/([^/]+)\.json")
 MEASURED_BY = ("minutes", "resolution", "repeats", "train_repeats", "attempts", "bottlenecks")
@@ -101,6 +103,7 @@ class Planning(Planned):
         groups = list(dict.fromkeys(result.group for result in self.of_loader(loader)))
         if not self._alone(groups, targets):
             return groups
+        groups = [group for group in groups if group != PART]  # by itself it is measured with all items
         if self._is_measured(loader):
             return []
         return [by_itself(loader) if group == MAIN else group for group in groups]
@@ -150,13 +153,19 @@ class Planning(Planned):
         path = Path(self.folder("clips"), "store", "ended-early", shard)
         return path.stat().st_size if path.is_file() else 0
 
-    def data_of(self, tier: str, loader: str) -> str:
-        """Return what a loader's data on a tier is or leaves here; the copy's record where that is nothing."""
-        format = self.loaders[loader]["format"]
-        found = next((one.location for one in self.of_loader(loader) if one.tier == tier), {})
-        local = found.get("held_in") or found.get("index")
-        name = self.tiers[tier]["copy_name"].format(loader=loader, format=format)
-        return local or f"{self.folder('placed')}/{tier}/{name}.json"
+    def data_of(self, result: Result) -> str:
+        """Return what a result's data is or leaves here; the copy's record where that is nothing."""
+        local = result.location.get("held_in") or result.location.get("index")
+        pattern = self.tiers[result.tier]["copy_name"] if result.size == WHOLE else f"{result.size}/{{format}}"
+        name = pattern.format(loader=result.loader, format=result.format)
+        return local or f"{self.folder('placed')}/{result.tier}/{name}.json"
+
+    def chosen(self, results: Iterable[Result], file: Path | None) -> list[Result]:
+        """Return those of the results that are measured: of all items what `file` names (measure/choose_whole.py)."""
+        if file is None:
+            return list(results)
+        names = {*read_json(file)["results"]}
+        return [one for one in results if one.size != WHOLE or one.id in names]
 
     def compared_files(self, *keys: str) -> list[str]:
         """Return a file of each of the report's `keys` that the config puts beside this session."""

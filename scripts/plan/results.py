@@ -14,7 +14,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.plan_file import read_plan
 from scripts.common.vocabulary import COLD, TASKS
 
-COLD_LEADERS, COLD_RUNS = 4, 3  # at most: loaders measured from a cold cache since they lead, and runs of each
+MOST_LEADERS, COLD_RUNS = 4, 3  # at most: loaders of which more is measured since they lead, and runs from a cold cache
 SHOWN = 5  # ids that an error names
 
 
@@ -65,7 +65,8 @@ class Result(Measurement):
     batch_ms: float = _option(0.0, "try steps with a loader that takes so long for a batch; 0: no", type=float)
     asked_step_ms: float = _option(0.0, "try this step too, that of your own training; 0: none", type=float)
     host_share: float = _option(0.3, "of a step, for which it holds the interpreter", type=float)
-    if_leads: str | None = None  # it is measured only where the result of this id leads: the same from a warm cache
+    if_leads: str | None = None  # it is measured only where the result of this id leads, or is close to what leads
+    size: str = "whole"  # all items of the data set, or a `part` of them
     limited_share: float = _option(0.5, "with --cache limited: what the cache may hold, of the data", type=float)
     emulate: str | Mapping[str, Any] | None = _option(
         None, 'JSON: {"read_mbps": 160, "read_iops": 120}, or "hdd_7200"', type=json.loads

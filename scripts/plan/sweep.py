@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from scripts.common.vocabulary import WHOLE
 from scripts.plan import config as configuration
 
 
@@ -16,13 +17,15 @@ class Scenario:
     task: str = "read"  # read, iterate, train or lightning
     cache: str = "warm"  # warm, cold or limited: the page cache when an epoch begins
     step_ms: float = 0  # an emulated training step after each batch
+    size: str = WHOLE  # of the data: all items, or a part of them
 
     @property
     def suffix(self) -> list[str]:
-        """What they add to a slug: nothing for traversing with a warm cache and no step."""
+        """What they add to a slug: nothing for reading all items with a warm cache and no step."""
         parts = [] if self.task == "read" else [self.task]
         parts += [] if self.cache == "warm" else [self.cache]
-        return parts + ([f"step{self.step_ms:g}".replace(".", "_")] if self.step_ms else [])
+        parts += [f"step{self.step_ms:g}".replace(".", "_")] if self.step_ms else []
+        return parts + ([] if self.size == WHOLE else [self.size])
 
 
 def combinations(module: ModuleType, lists: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:

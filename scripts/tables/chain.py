@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from scripts.common.errors import reading
 from scripts.common.files import read_json
-from scripts.common.vocabulary import UNSUITED
+from scripts.common.vocabulary import UNSUITED, WHOLE
 from scripts.decide.utilisation import with_step_au
 from scripts.tables import bounds as bounds_of
 from scripts.tables import ranking
@@ -55,7 +55,7 @@ def chain(
         records.append(record and lean(record))
     control = list(control_runs(plan, root))
     tiers = {name: optional(root, "placed", plan["dataset"], f"{name}.json") for name in plan["tiers"]}
-    formats = {name: optional(root, "formats", plan["dataset"], f"{name}.json") for name in plan["formats"]}
+    formats = {name: _written(root, plan, name) for name in plan["formats"]}
     sizes = {name: bounds_of.stored_bytes(record) for name, record in formats.items() if record}
     bounds = list(bounds_of.rows(plan, control, tiers, sizes))
     runs = ranking.counted(rows)
@@ -70,6 +70,12 @@ def chain(
     return Chain(runs, records, control, tiers, formats, bounds, results, skipped, ranked)
 
 
+def _written(root: Path, plan: Mapping[str, Any], format: str) -> Record | None:
+    """Return the record of a format of all items, else of a part of them."""
+    folder = ("formats", plan["dataset"])
+    return optional(root, *folder, f"{format}.json") or optional(root, *folder, "part", f"{format}.json")
+
+
 def optional(root: Path, *parts: str) -> Record | None:
     """Return what a file below results/ holds, or None where it is absent."""
     path = Path(root, "results", *parts)
@@ -81,7 +87,7 @@ def _never_planned(plan: Mapping[str, Any], skipped: Iterable[Mapping[str, Any]]
     """Return a row of the ranking for each loader that the plan skips and of which it has no result at all."""
     planned = {entry["loader"] for entry in plan["results"]}
     blank = dict.fromkeys(COLUMNS["ranking"]) | {"task": "read", "cache": "warm", "step_ms": 0, "format": ""}
-    blank |= {"runs": 0, "failed": 0, "warnings": 0}
+    blank |= {"size": WHOLE, "runs": 0, "failed": 0, "warnings": 0}
     return [{**blank, **skipped_row(entry)} for entry in skipped if entry["loader"] not in planned]
 
 

@@ -21,14 +21,15 @@ from scripts.common.text import bytes_text, number_text, percent_text
 from scripts.common.vocabulary import (
     BOUNDS,
     CACHES,
+    COMPARED_KEYS,
     LIFETIMES,
     ORDERS,
     PARTS,
     PHASES,
     REASONS,
     RESULT_SETTINGS,
-    SCENARIO_KEYS,
     SHARING,
+    SIZES,
     TASKS,
     Term,
 )
@@ -141,6 +142,7 @@ _SHARED = {
         Column("task", of="plan: task", heading="Task", doc=_words(TASKS)),
         Column("cache", of="plan: cache", heading="Cache", doc=_words(CACHES)),
         Column("step_ms", float, "plan: step_ms", doc="emulated training step after each batch, in ms; 0: none"),
+        Column("size", of="plan: size", heading="Data", doc=_words(SIZES)),
         Column("device", of="settings: device", heading="Device", doc="`cpu` or `cuda`"),
         Column("batch_size", int, "settings: batch_size", heading="Batch", doc="items in a batch"),
         Column("workers", int, "settings: workers", doc="worker processes, or threads; blank: no such setting"),
@@ -240,7 +242,7 @@ def _of_runs(how: str, names: str) -> tuple[Column, ...]:
     return tuple(replace(one, of=one.name, over_runs=how, doc=f"{one.doc}; the {how}") for one in _shared(names))
 
 
-_RESULT = _shared(f"loader tier emulated format {' '.join((*SCENARIO_KEYS, *RESULT_SETTINGS))} options slug")
+_RESULT = _shared(f"loader tier emulated format {' '.join((*COMPARED_KEYS, *RESULT_SETTINGS))} options slug")
 _NAMES = _shared("loader tier slug")
 _SPREAD = _shared("runs items_per_second lowest highest")
 OF_DECODERS = ("differs_by", "may_differ_by")  # columns of results whose images a decoder of its own makes

@@ -10,7 +10,7 @@ from scripts.common.counting import Run, counting, works_outside
 from scripts.common.groups import RESULT, by_status, first_of, grouped, key_of, speed_columns
 from scripts.common.scenarios import panel_of, scenario_order
 from scripts.common.statistics import median_of, outliers
-from scripts.common.vocabulary import NOT_LEADING, REASONS, RESULT_SETTINGS, SCENARIO_KEYS, STATUSES
+from scripts.common.vocabulary import COMPARED_KEYS, REASONS, RESULT_SETTINGS, STATUSES
 from scripts.decide.rounds import FINAL_ERROR, OF_TWO, Center
 from scripts.decide.sessions import Round, between, table_of
 from scripts.decide.utilisation import TARGET_AU_PERCENT
@@ -36,8 +36,8 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
     """
     plan = {**entry, "emulated": entry["tier"] in emulated}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
-    if record is None and entry.get("not_leading"):
-        row |= {"status": "skipped", "reason": REASONS[NOT_LEADING].text, "reason_code": NOT_LEADING, "warnings": 0}
+    if record is None and (code := entry.get("left_out")):
+        row |= {"status": "skipped", "reason": REASONS[code].text, "reason_code": code, "warnings": 0}
     elif record is None:
         reason = "no record: the run was not made, or it broke off"
         row |= {"status": "missing", "reason": reason, "warnings": 0}
@@ -185,7 +185,7 @@ def _held_back(row: Mapping[str, Any]) -> tuple[str, float | None, str]:
 def with_sharing(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return `rows` with what one process gave times the ranks, where the same was measured in one, and the loss."""
     rows = list(rows)
-    same = ("loader", "tier", *SCENARIO_KEYS, *(name for name in RESULT_SETTINGS if name != "world"), "options")
+    same = ("loader", "tier", *COMPARED_KEYS, *(name for name in RESULT_SETTINGS if name != "world"), "options")
     alone = {tuple(row[key] for key in same): row["items_per_second"] for row in rows if row["world"] == 1}
     found = []
     for row in rows:

@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 
 from scripts.common.errors import UserError, reading
-from scripts.common.facts import STEPS, TRIALS, Session, not_leading, shown_by_group, wrong_data
+from scripts.common.facts import STEPS, TRIALS, Session, left_out, shown_by_group, wrong_data
 from scripts.common.files import PROJECT, read_json
 from scripts.common.statistics import median_of
-from scripts.common.vocabulary import NOT_TRIED, RESULT_SETTINGS, ranks_of
+from scripts.common.vocabulary import COMPARED_KEYS, NOT_LEADING, NOT_TRIED, RESULT_SETTINGS, SLOWER, ranks_of
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of machine/host.py
 SCHEMA = PROJECT / "docs" / "run.schema.json"
@@ -54,30 +54,39 @@ def planned_runs(plan: Mapping[str, Any], root: Path, of: Collection[str] | None
     These hold most of the results, or most of those in `of`.
 
     A result whose proof failed has that as its only run, one that was never run a row without a record; none is of
-    further settings of a loader that was measured from a cold cache since it leads. What was
-    found out about a result besides (its trials) is in the record of its first run. `repeat` and `path` of a row
-    are those of its record. Raises UserError where a file holds the record of another result than the plan expects.
+    further settings of a loader that was measured from a cold cache since it leads, and none of all items where a part
+    of them was slow. What was found out about a result besides (its trials) is in the record of its first run. `repeat`
+    and `path` of a row are those of its record. Raises UserError where a file holds the record of another result than
+    the plan expects.
     """
     sessions = shown_by_group(plan, root, of)
+    file = whole_file(plan, root)
+    not_chosen = read_json(file)["left_out"] if file and file.is_file() else {}
     cold = [row for row in plan["results"] if row.get("if_leads") and row["group"] in sessions]
     led = {_same_loader(row) for row in cold if any(one.rounds(row["id"]) for one in sessions[row["group"]])}
     for row in plan["results"]:
         proof = _checked(read_record(root / row["proof"]), root / row["proof"], row, _OF_PROOF)
         if proof and proof["status"] != "ok":
-            scenarios = {key: row[key] for key in ("slug", "task", "cache", "step_ms")}
+            scenarios = {key: row[key] for key in ("slug", *COMPARED_KEYS)}
             yield {**row, "path": row["proof"]}, {**proof, **scenarios}
             continue
         own = sessions.get(row["group"], ())
         runs = [run for session in own for run in _runs(row, session, root)]
-        absent = bool(own) and not runs and all(not_leading(row, session) for session in own)
+        reasons = {left_out(row, session) for session in own} if not runs else set()
+        reason = not_chosen.get(row["id"]) or (reasons.pop() if len(reasons) == 1 else None)
         if runs:
             yield from _explained(runs, row, own)
-        elif not (absent and _same_loader(row) in led):
-            yield {**row, "not_leading": absent}, None
+        elif not (reason == NOT_LEADING and _same_loader(row) in led) and reason != SLOWER:
+            yield {**row, "left_out": reason}, None
+
+
+def whole_file(plan: Mapping[str, Any], root: Path) -> Path | None:
+    """Return the file that says what is measured with all items (measure/choose_whole.py); None where all is."""
+    return root / "results" / "runs" / plan["dataset"] / "whole.json" if plan.get("part") else None
 
 
 def _same_loader(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (*(row[key] for key in ("loader", "tier", "task", "cache", "step_ms")), row["settings"]["device"])
+    return (*(row[key] for key in ("loader", "tier", *COMPARED_KEYS)), row["settings"]["device"])
 
 
 def _runs(row: Mapping[str, Any], session: Session, root: Path) -> Iterator[Joined]:

@@ -12,7 +12,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import tree_size, whole_directory
 from scripts.common.location import Location
 from scripts.machine import devices, emulation, folders
-from scripts.machine.copies import copy_tree, flush_tree, room_for
+from scripts.machine.copies import can_link, copy_tree, flush_tree, link_tree, room_for
 
 VERSION = 1
 OPTIONS = {
@@ -47,12 +47,24 @@ def location(options: dict[str, Any], copy: str) -> Location:
     return folders.location_of(Path(options["path"], copy))
 
 
-def place(options: dict[str, Any], source: Path, location: Location) -> None:  # noqa: ARG001
-    """Copy the folder `source` to the location, replacing it, and return once the bytes are on the device.
+def place(options: dict[str, Any], source: Path, location: Location) -> None:
+    """Have the files of the folder `source` at the location, replacing it; return once the bytes are on the device.
 
-    Raises UserError where the file system has too little room or the folders above cannot be made; then the location
-    is what it was before.
+    On the file system of `source` they are second names of the same files (link(2)), on any other copies. Raises
+    UserError where the file system has too little room or the folders above cannot be made; then the location is what
+    it was before.
     """
+    folders.make_folder(location.path.parent)
+    if can_link(source, location.path.parent):
+        with whole_directory(location.path) as aside:
+            link_tree(source, aside)
+            flush_tree(aside)
+    else:
+        place_anew(options, source, location)
+
+
+def place_anew(options: dict[str, Any], source: Path, location: Location) -> None:  # noqa: ARG001
+    """Have them there as copies, with blocks and pages of their own. Raises UserError as `place` does."""
     needed, _ = tree_size(source)
     folders.make_folder(location.path.parent)
     free_ram = devices.available_ram() if location.in_memory else None

@@ -9,6 +9,7 @@ import pytest
 
 from scripts.common.counting import Name, Run
 from scripts.measure import race, run_session
+from scripts.plan import estimate
 
 
 class Played:
@@ -28,7 +29,9 @@ class Played:
             control=lambda round_number, number: self.controls.append((round_number, number)),
             accept=lambda one, round_number, attempt: self.accepted.append((one, round_number, attempt)),
             clock=lambda: self.now,
-            limits=race.Limits(seconds, rounds, attempts=more.pop("attempts", 4)),
+            limits=race.Limits(
+                seconds, rounds, attempts=more.pop("attempts", 4), least=more.pop("least", race.LEAST_ROUNDS)
+            ),
             chance=random.Random(2),
             say=self.say,
             **{key: value for key, value in more.items() if key != "scenario"},
@@ -128,6 +131,59 @@ def test_it_stops_where_nothing_is_left_to_find_out():
     assert played.ended == "resolved" and played.race.looks == race.ALL_STAY_ROUNDS
 
 
+def test_what_there_is_no_time_for_is_dropped_in_its_order_and_the_rest_has_its_rounds():
+    """By what was expected before the first round, and by what runs took after it."""
+    planted = dict.fromkeys("abcdef", 100.0)
+    order = {
+        "optional": lambda race: [one for one in "fedc" if one in race.live],
+        "expected": dict.fromkeys(planted, 1.0),
+    }
+    played = Played(planted, seconds=13.0, noise=0.2, **order)
+    assert played.race.dropped == ["f", "e"] and played.ended == "time" and played.now < 15
+    assert Counter(one for one, _, _ in played.accepted)["a"] >= 3
+    slow = Played(planted, seconds=24.0, noise=0.2, seconds_of=lambda _one: 2.0, **order)
+    assert slow.race.dropped == ["f", "e", "d"], "a run took twice as long as expected"
+    assert {one: count for one, count in Counter(one for one, _, _ in slow.accepted).items() if count < 3} == {
+        "d": 1,
+        "e": 1,
+        "f": 1,
+    }
+    assert slow.now <= 26
+
+
+def test_without_a_least_number_of_rounds_no_run_begins_that_would_end_too_late():
+    played = Played(
+        dict.fromkeys("abcd", 100.0),
+        seconds=10.0,
+        seconds_of=lambda _one: 4.0,
+        least=0,
+        expected=dict.fromkeys("abcd", 4.0),
+    )
+    assert played.ended == "time" and len(played.accepted) == 2
+
+
+def test_runs_of_a_place_come_together_where_memory_cannot_hold_all():
+    places = {one: one[0] for one in ("a1", "a2", "a3", "b1", "b2", "c1")}
+    played = Played(
+        dict.fromkeys(places, 100.0),
+        rounds=4,
+        places=places,
+        noise=0.01,
+        disturbed=lambda now: 50.0 * (now in (2.0, 9.0)),
+    )
+    orders = []
+    for number in range(4):
+        ran = [one for one, round_number, _ in played.had_run if round_number == number]
+        blocks = [
+            place
+            for place, before in zip(map(places.get, ran), [None, *map(places.get, ran)], strict=False)
+            if place != before
+        ]
+        assert sorted(blocks) == ["a", "b", "c"], "each place is read once a round, what was disturbed with it"
+        orders.append(tuple(blocks))
+    assert len(set(orders)) > 1
+
+
 def test_the_time_ends_it_but_not_before_three_rounds():
     played = Played(dict.fromkeys("abcd", 100.0), seconds=0.5, noise=0.2)
     assert played.ended == "time" and Counter(one for one, _, _ in played.accepted) == dict.fromkeys("abcd", 3)
@@ -212,20 +268,42 @@ def test_equal_results_stay_equal():
     assert len(played.leaders) == 8
 
 
+def session_with(results, minutes, planned=None, **measure):
+    """A session of results, as far as its time is asked for."""
+    session = run_session.Session.__new__(run_session.Session)
+    asked = {"minutes": minutes, "bottlenecks": "none", "timeline": "none", "steps": "none", **measure}
+    session.__dict__ |= {"measure": asked, "results": results, "planned": planned or len(results), "name": "main"}
+    session.__dict__ |= {"plan": SimpleNamespace(part=None, content={}), "began": run_session.time.monotonic()}
+    return session
+
+
 @pytest.mark.parametrize(
-    ("minutes", "results", "part", "spent", "seconds"),
+    ("minutes", "results", "seconds"),
+    [(5, 20, 300.0), (5, 10, 150.0), (5, 1, 30.0), (0.2, 1, 12.0), ("none", 20, None)],  # of 20: a twentieth is 15 s
+)
+def test_a_session_of_few_results_has_its_share_of_the_time(minutes, results, seconds):
+    runs = {f"a/disk/w{number}": tried(f"a/disk/w{number}") for number in range(results)}
+    assert session_with(runs, minutes, planned=20).seconds() == seconds
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
     [
-        (5, 20, 0.75, 0.0, 225.0),
-        (5, 20, 1.0, 0.0, 300.0),
-        (5, 10, 1.0, 100.0, 50.0),  # half of the results, what was spent before taken off
-        (5, 1, 0.75, 0.0, 30.0),  # a twentieth would be 11 s
-        (0.2, 1, 0.75, 0.0, 9.0),
-        ("none", 20, 0.75, 0.0, None),
+        ({}, [300, 300, 300, 300]),
+        ({"steps": "all"}, [171, 171, 300, 300]),
+        ({"steps": "all", "bottlenecks": "candidates"}, [141, 141, 247, 300]),
+        ({"steps": "all", "bottlenecks": "candidates", "leaders": True}, [120, 165, 255, 300]),
     ],
 )
-def test_a_race_of_few_results_has_its_share_of_the_time(minutes, results, part, spent, seconds):
-    told = {"measure": {"minutes": minutes}, "planned": 20, "results": range(results)}
-    assert run_session.Session.seconds(SimpleNamespace(**told), part, spent) == seconds
+def test_each_part_of_a_session_ends_in_time_and_leaves_what_it_does_not_need(monkeypatch, asked, left):
+    """The parts together take what the session may, whichever are asked for."""
+    monkeypatch.setattr(run_session.time, "monotonic", lambda: 1000.0)
+    runs = {path: tried(path) for path in ("a/disk/w0", "a/disk/w0-cold")}
+    runs["a/disk/w0-cold"].if_leads = "a/disk/w0" if asked.pop("leaders", False) else None
+    session = session_with(runs, 5, **asked)
+    assert [round(session._left(part)) for part in estimate.SHARES] == left
+    monkeypatch.setattr(run_session.time, "monotonic", lambda: 1100.0)
+    assert [round(session._left(part)) for part in estimate.SHARES] == [one - 100 for one in left]
 
 
 RUN = {"device": "cpu", "workers": 0}
@@ -239,7 +317,7 @@ def tried(path, **settings):
     """A result that its path names: loader, tier and slug."""
     loader, tier, slug = path.split("/")
     known = {"loader": loader, "tier": tier, "slug": slug, "task": "read", "cache": "warm", "step_ms": 0, **LOCAL}
-    return SimpleNamespace(**known, settings={**SETTINGS, **settings})
+    return SimpleNamespace(**known, size="whole", if_leads=None, group="main", settings={**SETTINGS, **settings})
 
 
 def test_what_the_verdict_has_explained_is_explained(monkeypatch):
@@ -254,9 +332,9 @@ def test_what_the_verdict_has_explained_is_explained(monkeypatch):
     assert run_session.Session._candidates(session) == ["disk/a/w0", "ram/now/w2"]
 
 
-@pytest.mark.parametrize(("minutes", "tries"), [("none", 6), (5, 6), (0.1, 4)])
+@pytest.mark.parametrize(("minutes", "tries"), [("none", 6), (5, 6), (0.1, 1)])
 def test_steps_are_tried_with_all_loaders_before_what_leads_is_explained(monkeypatch, minutes, tries):
-    """Each one's fastest settings on its fastest tier, and with fewer workers; the time for that is limited."""
+    """Each one's fastest settings on its fastest tier, and with fewer workers; as long as there is time."""
     speeds = {"a/ram/w2": 9.0, "a/disk/w2": 8.0, "a/ram/w0": 5.0, "a/ram/w4": 4.0, "b/ram/w0": 7.0}
     speeds |= {"b/ram/w2": 6.0, "now/ram/w2": 2.0, "now/ram/w0": 1.0, "c/ram/w2": 3.0, "train/ram/w0": 99.0}
     speeds = {path: 1000 * speed for path, speed in speeds.items()} | {
@@ -268,11 +346,10 @@ def test_steps_are_tried_with_all_loaders_before_what_leads_is_explained(monkeyp
     made, clock = [], iter(range(0, 1000, 7))
     monkeypatch.setattr(run_session.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(run_session, "middles", lambda _race: speeds)
-    session = run_session.Session.__new__(run_session.Session)
-    session.__dict__ |= {"results": runs, "now": "now", "step_ms": 20, "measure": {"minutes": minutes, "steps": "all"}}
+    session = session_with(runs, minutes, steps="all", bottlenecks="candidates")
+    session.__dict__ |= {"now": "now", "step_ms": 20, "began": 0}
     session.__dict__ |= {"_steps_of": lambda path, batch_ms: (path, batch_ms), "_trials": lambda path: path}
     session.__dict__ |= {"_candidates": lambda: ["b/ram/w0"]}
-    session.measure |= {"bottlenecks": "candidates", "timeline": "none"}
     session._explain = lambda _runner, asked, kind: made.append((kind, asked))
     assert session._explained(None, None) == ["b/ram/w0"]
     order = ["now/ram/w2", "now/ram/w0", "a/ram/w2", "b/ram/w0", "a/ram/w0", "c/ram/w2"]
@@ -338,7 +415,16 @@ def test_what_may_lead_over_all_tiers_goes_on_on_each_of_them():
     [({}, 2), ({"cache": "cold"}, 0), ({"emulate": "hdd_7200"}, 0), ({"location": {"uri": "s3://bucket"}}, 0)],
 )
 def test_only_what_is_in_memory_is_compared_over_tiers(changed, compared):
-    same = {"loader": "a", "slug": "w0", "task": "read", "cache": "warm", "step_ms": 0, "settings": RUN, **LOCAL}
+    same = {
+        "loader": "a",
+        "slug": "w0",
+        "task": "read",
+        "cache": "warm",
+        "step_ms": 0,
+        "size": "whole",
+        "settings": RUN,
+        **LOCAL,
+    }
     runs = {tier: SimpleNamespace(**{**same, "tier": tier, **changed}) for tier in ("disk", "ram")}
     assert len(run_session.compared_over_tiers(runs)) == compared
     one_of_them = {"disk": SimpleNamespace(**same, tier="disk"), "ram": runs["ram"]}

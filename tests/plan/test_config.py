@@ -20,6 +20,7 @@ from scripts.common.location import PATH
 from scripts.common.published import published_names, read_published
 from scripts.common.vocabulary import CACHES
 from scripts.plan import config as configuration
+from scripts.plan import sizes
 from scripts.plan.experiment import Plan
 from scripts.plan.sweep import slug
 from tests.support.programs import PROJECT
@@ -35,8 +36,12 @@ OF_FILES = [
 
 
 @pytest.fixture
-def raw() -> dict:
-    """A config with every loader of files, two tiers and three data sets; the other sections as the schema has them."""
+def raw(monkeypatch) -> dict:
+    """A config with every loader of files, two tiers and three data sets, all of which memory can hold.
+
+    The other sections are as the schema has them, but for a warm cache alone, and trainings with all settings.
+    """
+    monkeypatch.setattr(sizes, "memory_bytes", lambda: 10**13)
     least = {
         "dataset": "audioset_eval",
         "datasets": {
@@ -49,6 +54,8 @@ def raw() -> dict:
         "report": {"now": "torchaudio", "step_ms": 20},
     }
     complete = configuration.resolve(least)
+    complete["sweep"]["cache"] = ["warm"]
+    complete["measure"] |= {"part": "none", "cold": "all", "trainings": "all", "train_sweep": "all"}
     return least | {section: complete[section] for section in SECTIONS}
 
 

@@ -20,7 +20,7 @@ def plan_of(tmp_path, **own):
             "disk": {"path": str(tmp_path / "tier")},
         },
         "loaders": [{"name": "own", "file": str(tmp_path / "own.py")}],
-        "sweep": {"device": ["cpu"], "workers": [0, 2], "task": ["read"]},
+        "sweep": {"device": ["cpu"], "workers": [0, 2], "task": ["read"], "cache": ["warm"]},
         "measure": {"minutes": 2, "profile_seconds": 1},
     }
     (tmp_path / "own.py").write_text(

@@ -24,7 +24,8 @@ def raw(tmp_path, monkeypatch) -> dict:
         "datasets": {"demo": {"source": "synthetic", "clips": 8}, "images": {"source": "synthetic_images"}},
         "storage": {"disk": {"path": str(tmp_path / "tier")}},
         "loaders": ["npy", "numpy_memmap"],
-        "sweep": {"device": ["cpu"], "workers": [0], "task": ["read"]},
+        "sweep": {"device": ["cpu"], "workers": [0], "task": ["read"], "cache": ["warm"]},
+        "measure": {"trainings": "all", "part": "none"},
     }
 
 

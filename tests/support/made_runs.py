@@ -227,6 +227,7 @@ def make_results(
         "formats": {key: {} for key in sorted({one.format for one in made})},
         "tiers": {key: {} for key in sorted({one.tier for one in made})},
         "emulated": list(emulated),
+        "part": None,
     }
     _write_session(root, planned, made, bounds or {})
     path = root / "results" / "runs" / dataset / "plan.json"

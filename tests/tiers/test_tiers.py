@@ -313,16 +313,22 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
-@pytest.mark.parametrize("where", ["disk", "memory"])
-def test_place_copies_every_byte_and_replaces(posix, tmp_path, where):
+@pytest.mark.parametrize("where", ["disk", "memory", "anew"])
+def test_place_has_every_byte_and_replaces(posix, tmp_path, where):
     source = make_source(tmp_path)
     out = tmp_path / "tier" / "demo" / "npy"
     with small_disks.or_skip(tmp_path / "tier", "64m") if where == "memory" else nullcontext():
         out.mkdir(parents=True)
         (out / "older").write_text("")
-        posix.place({}, source, location_of(out))
+        (posix.place_anew if where == "anew" else posix.place)({}, source, location_of(out))
         assert contents(out) == contents(source)
         assert list(out.parent.iterdir()) == [out]
+        same = {
+            str(file.relative_to(source))
+            for file in source.rglob("*.npy")
+            if file.samefile(out / file.relative_to(source))
+        }
+        assert len(same) == (len(list(source.rglob("*.npy"))) if where == "disk" else 0), "one file, not written twice"
         for name in ("zeros.npy", "holes"):  # as many blocks as bytes: nothing was left out
             found = (out / "train" / name).stat()
             assert found.st_blocks * 512 >= found.st_size

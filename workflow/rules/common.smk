@@ -5,8 +5,8 @@ import sys
 from scripts.common import plugins
 from scripts.common.errors import UserError, refused
 from scripts.common.versions import stage_version
-from scripts.common.vocabulary import PROTOCOL, REPORT
-from scripts.plan.experiment import PLACING
+from scripts.common.vocabulary import PART, PROTOCOL, REPORT, WHOLE
+from scripts.plan.experiment import MAIN, PLACING
 from scripts.plan.planning import asked_for, planning
 from scripts.report import charts
 from scripts.report.ending import closing_words, last_words, leave_report, show_answer
@@ -79,38 +79,58 @@ def run_version(wildcards):
     return f"{PROTOCOL}.{results[0].version if results else 0}"
 
 
-def placed_data(tier):
-    """Return what a copy on a tier leaves on this machine, if anything; what is in RAM is given back."""
-    local, in_memory = plan.tiers[tier]["local"], plan.tiers[tier]["in_memory"]
+def placed_data(tier, size):
+    """Return what a copy on a tier leaves on this machine, if anything; what is in RAM, or a part, is given back."""
+    in_memory = plan.tiers[tier]["in_memory"]
+    local = plan.tiers[tier]["local"] if size == WHOLE else plan.part["tiers"][tier]["local"]
     if local is None:
         return []
-    return temp(directory(local), group_jobs=True) if in_memory else directory(local)
+    return temp(directory(local), group_jobs=True) if in_memory or size == PART else directory(local)
 
 
-def placed_copy(tier):
+def placed_copy(tier, size):
     """Return what gives the name of a copy on a tier."""
-    return lambda wildcards: plan.tiers[tier]["copy"].format(**dict(wildcards.items()))
+    pattern = plan.tiers[tier]["copy"] if size == WHOLE else plan.part["tiers"][tier]["copy"]
+    return lambda wildcards: pattern.format(**dict(wildcards.items()))
+
+
+def proven(wildcards):
+    """Return what a proof proves."""
+    return plan.proofs[f"{wildcards.tier}/{wildcards.loader}/{wildcards.slug}"]
 
 
 def loader_data(wildcards):
-    """Return what the run's data is or leaves on this machine; the copy's record where that is nothing."""
-    return plan.data_of(wildcards.tier, wildcards.loader)
+    """Return what the proof's data is or leaves on this machine; the copy's record where that is nothing."""
+    return plan.data_of(proven(wildcards))
 
 
-def loader_format(wildcards):
-    """Return the record of the format that the run reads."""
-    return f"{FORMATS}/{plan.loaders[wildcards.loader]['format']}.json"
+def measured(results, session=MAIN):
+    """Return those of a session's results that are measured: of all items what a part of them has chosen."""
+    if not plan.part or session != MAIN:
+        return results
+    return plan.chosen(results, Path(checkpoints.choose_whole.get().output.chosen))
 
 
 def session_proofs(wildcards):
     """Return the proofs of the results that a session measures."""
-    return list(dict.fromkeys(one.proof for one in plan.of_session(wildcards.session)))
+    results = measured(plan.of_session(wildcards.session), wildcards.session)
+    return list(dict.fromkeys(one.proof for one in results))
 
 
 def session_data(wildcards):
     """Return the data that a session reads."""
-    results = plan.of_session(wildcards.session)
-    return list(dict.fromkeys(plan.data_of(one.tier, one.loader) for one in results))
+    results = measured(plan.of_session(wildcards.session), wildcards.session)
+    return list(dict.fromkeys(map(plan.data_of, results)))
+
+
+def all_proofs(_wildcards):
+    """Return the proofs of all that is measured."""
+    return list(dict.fromkeys(one.proof for one in measured(plan.results.values())))
+
+
+def all_formats(_wildcards):
+    """Return the records of all formats that are written."""
+    return list(dict.fromkeys(f"{one.written}.json" for one in measured(plan.results.values())))
 
 
 def loader_sessions(wildcards):

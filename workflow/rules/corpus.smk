@@ -48,3 +48,25 @@ rule index_corpus:
         "python -m scripts.prepare.index_corpus --shards-dir {params.folder:q}/shards --count {params.shards}"
         " --kind {params.kind} --kind-options {params.kind_options:q} --validation {params.validation}"
         " --split-seed {params.split_seed} --out {params.folder:q} 2>&1 | tee {log:q}"
+
+
+rule select_part:
+    """Select the part of the items that is measured first, where memory cannot hold all formats of all of them."""
+    input:
+        manifest=f"{CORPUS}/manifest.csv",
+    output:
+        manifest=f"{CORPUS}/part/manifest.csv",
+        classes=f"{CORPUS}/part/classes.csv",
+        info=f"{CORPUS}/part/corpus.json",
+    log:
+        f"{LOGS}/select_part.log",
+    conda:
+        env("loaders")
+    params:
+        version=stage_version("prepare.select_part"),
+        corpus=subpath(input.manifest, parent=True),
+        many=(plan.part or {}).get("items"),
+        folder=subpath(output.info, parent=True),
+    shell:
+        "python -m scripts.prepare.select_part --corpus {params.corpus:q} --items {params.many}"
+        " --out {params.folder:q} 2>&1 | tee {log:q}"

@@ -18,3 +18,13 @@ rule write_format:
     shell:
         "python -m scripts.prepare.write_format --format {wildcards.format} --corpus {params.corpus:q}"
         " --readers {params.readers} --out {output.data:q} --record {output.record:q} 2>&1 | tee {log:q}"
+
+
+use rule write_format as write_part_format with:
+    input:
+        manifest=f"{CORPUS}/part/manifest.csv",
+    output:
+        data=temp(directory(f"{FORMATS}/part/{{format}}")),
+        record=f"{FORMATS}/part/{{format}}.json",
+    log:
+        f"{LOGS}/write_format/part/{{format}}.log",

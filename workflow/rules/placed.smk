@@ -1,18 +1,23 @@
-for tier, options in plan.tiers.items():
+PLACES = [(tier, WHOLE, "", plan.tiers[tier]["copy_name"]) for tier in plan.tiers]
+PLACES += [
+    (tier, PART, "part/", "{format}") for tier in (plan.part or {}).get("tiers", ())
+]
+
+for tier, size, below, copy_name in PLACES:
 
     rule:
-        """Copy a format to a tier; a copy in RAM serves one loader, and is given back after its last run."""
+        """Have a format on a tier; a copy in RAM, and what is of a part, is given back after its last run."""
         name:
-            f"place_on_{tier}"
+            f"place_{'part_' if size == PART else ''}on_{tier}"
         input:
-            data=f"{FORMATS}/{{format}}",
-            record=f"{FORMATS}/{{format}}.json",
+            data=f"{FORMATS}/{below}{{format}}",
+            record=f"{FORMATS}/{below}{{format}}.json",
         output:
-            data=placed_data(tier),
-            record=f"{PLACED}/{tier}/{options['copy_name']}.json",
+            data=placed_data(tier, size),
+            record=f"{PLACED}/{tier}/{below}{copy_name}.json",
         log:
-            f"{LOGS}/place_on_{tier}/{options['copy_name']}.log",
-        priority: options["order"]
+            f"{LOGS}/place_on_{tier}/{below}{copy_name}.log",
+        priority: plan.tiers[tier]["order"]
         conda:
             env("loaders")
         threads: workflow.cores
@@ -21,9 +26,9 @@ for tier, options in plan.tiers.items():
         params:
             version=tier_version(tier, "place_format"),
             tier=tier,
-            kind=options["kind"],
-            options=json.dumps(options["place"]),
-            name=placed_copy(tier),
+            kind=plan.tiers[tier]["kind"],
+            options=json.dumps(plan.tiers[tier]["place"]),
+            name=placed_copy(tier, size),
         shell:
             "python -m scripts.prepare.place_format --kind {params.kind} --options {params.options:q} --tier {params.tier}"
             " --format {wildcards.format} --source {input.data:q} --copy {params.name:q}"

@@ -2,8 +2,8 @@ rule prove_loader:
     """Prove that one loader delivers every item of its data once, right, and with its labels: nothing is timed."""
     input:
         data=ancient(loader_data),
-        format=loader_format,
-        manifest=f"{CORPUS}/manifest.csv",
+        format=lambda wildcards: f"{proven(wildcards).written}.json",
+        manifest=lambda wildcards: f"{proven(wildcards).corpus}/manifest.csv",
     output:
         record=f"{RUNS}/{{tier}}/{{loader}}/{{slug}}/proof.json",
     log:
@@ -45,6 +45,24 @@ rule measure_session:
     shell:
         "python -m scripts.measure.run_session --plan {params.plan:q} --session {wildcards.session:q}"
         " --out {output.session:q} --log {log:q}"
+
+
+checkpoint choose_whole:
+    """Choose what is measured with all items, by the speeds of a part of them and by what there is room for."""
+    input:
+        session=f"{RUNS}/explained-{PART}.json",
+    output:
+        chosen=f"{RUNS}/whole.json",
+    log:
+        f"{LOGS}/choose_whole.log",
+    conda:
+        env("report")
+    params:
+        version=stage_version("measure.choose_whole"),
+        now=plan.config["report"]["now"],
+        plan=plan.path,
+    shell:
+        "python -m scripts.measure.choose_whole --plan {params.plan:q} --out {output.chosen:q} 2>&1 | tee {log:q}"
 
 
 rule explain_session:

@@ -1,10 +1,10 @@
 rule make_tables:
     """Derive the tables from the runs."""
     input:
-        proofs=[proof.path for proof in plan.proofs.values()],
+        proofs=all_proofs,
         sessions=collect(f"{RUNS}/explained-{{session}}.json", session=plan.groups),
         tensors=[move.path for move in plan.tensors.values()],
-        formats=expand(f"{FORMATS}/{{format}}.json", format=plan.formats),
+        formats=all_formats,
         tiers=expand(f"{PLACED}/{{tier}}.json", tier=plan.tiers),
         info=f"{CORPUS}/corpus.json",
         clips=f"{CLIPS}/clips.json",
