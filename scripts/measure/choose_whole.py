@@ -61,7 +61,7 @@ class Room:
         written, copy = self.root / result.written, location.held_in and self.root / location.held_in
         wanted: dict[Path, int] = {}
         if not written.with_name(f"{written.name}.json").is_file():
-            wanted[written] = size
+            wanted[written] = 0 if result.format in self.plan.content["part"]["linked"] else size
         if copy and location.in_memory:
             if copy not in self.taken and size > self.ram:
                 return RAM_FULL

@@ -313,7 +313,8 @@ class Plan:
         key, lead, where = "cold", replace(scenario, cache="warm"), tier
         if scenario.task in TRAINING:
             key, lead = "trainings", Scenario(size=scenario.size)
-        if self.config["measure"][key] == "all" or lead == scenario or lead not in self.scenarios(loader, tier):
+        planned = lead in self.scenarios(loader, tier) and not too_large(self, loader, tier, lead)
+        if self.config["measure"][key] == "all" or lead == scenario or not planned:
             lead, where = Scenario(size=PART), self.part_tier(loader)
             if scenario.size == PART or where is None or lead not in self.scenarios(loader, where):
                 return None
@@ -670,9 +671,8 @@ class Plan:
                 for tier in self.tiers
                 if tier in tiers
             },
-            "bytes": {
-                name: 0 if is_linked(module) else format_bytes(self, name) for name, module in self.formats.items()
-            },
+            "bytes": {name: format_bytes(self, name) for name in self.formats},
+            "linked": [name for name, module in self.formats.items() if is_linked(module)],
             "ram_bytes": self.ram_bytes,
         }
 

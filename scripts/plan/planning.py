@@ -113,9 +113,13 @@ class Planning(Planned):
         return not all(Path(self.folder("runs"), f"session-{group}.json").is_file() for group in groups)
 
     def _is_measured(self, loader: str) -> bool:
-        """Return whether sessions of all, which have ended, hold the results of a loader as the plan asks for them."""
-        shown = facts.shown_by_group(self.content, self.root, {result.id for result in self.of_loader(loader)})
-        hashes = facts.Bases(self.content, self.root).hashes(result.id for result in self.of_loader(loader))
+        """Return whether sessions of all, which have ended, hold the results of a loader as the plan asks for them.
+
+        Those with a part of the items alone are no answer to who asks for this loader by name.
+        """
+        results = {result.id for result in self.of_loader(loader) if result.size == WHOLE}
+        shown = facts.shown_by_group(self.content, self.root, results)
+        hashes = facts.Bases(self.content, self.root).hashes(results)
         held = {one for sessions in shown.values() for one in facts.matching(sessions[0], hashes)}
         wanted = self.config["measure"]["sessions"]
         ended = all(

@@ -71,7 +71,7 @@ def test_whole_epochs_are_part_of_the_first_round(plan, tmp_path):
     for task in ("read", "train", "ddp"):
         sweep = {**plan.config["sweep"], "task": [task]}
         each[task] = estimate(Plan({**large, "sweep": sweep}, project=tmp_path)).session_minutes
-    assert each["read"] == plan.config["measure"]["minutes"] < 15 < each["train"] == each["ddp"]
+    assert each["read"] == 5 < 15 < each["train"] == each["ddp"]
 
 
 def test_the_leaders_are_measured_cold_within_the_sessions_minutes(plan, tmp_path):

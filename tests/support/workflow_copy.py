@@ -82,6 +82,7 @@ ONE_ROUND = {
     "train_repeats": 1,
     "bottlenecks": "none",
     "timeline": "none",
+    **{"cold": "all", "trainings": "all", "train_sweep": "all"},
 }
 
 
@@ -106,7 +107,7 @@ class ProjectCopy:
             "audio": {"seconds": 1},
             "storage": {"ram": {"path": str(ram)}, "disk": {"path": "results/placed"}},
             "loaders": LOADERS,
-            "sweep": {"device": ["cpu"], "batch_size": [8], "workers": [0], "task": ["read"]},
+            "sweep": {"device": ["cpu"], "batch_size": [8], "workers": [0], "task": ["read"], "cache": ["warm"]},
             "measure": {**ONE_ROUND, "seconds": 0.05, "profile_seconds": 0.3, "tensors": False},
         }
         self.configure(**config)
@@ -155,7 +156,7 @@ class ProjectCopy:
         """Return the jobs that a call would run, without `all`."""
         output = self.snakemake("--dry-run", *arguments)
         jobs = []
-        for round_number in re.split(r"(?m)^(?:local)?rule ", output)[1:]:
+        for round_number in re.split(r"(?m)^(?:local)?(?:rule|checkpoint) ", output)[1:]:
             found = re.search(r"(?m)^    wildcards: (.*)$", round_number)
             pairs = (pair.split("=", 1) for pair in found[1].split(", ")) if found else ()
             reason = re.search(r"(?m)^    reason: (.*)$", round_number)
