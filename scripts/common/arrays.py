@@ -5,13 +5,17 @@ kernel takes them back; plain writes keep it flat however long the array is.
 """
 
 import io
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from scripts.common.corpus import Corpus
 
+THREADS, AHEAD = 2, 6  # that convert items, and how many items before they are written
 WHOLE_PAGE = 4096  # an array that begins on a page can be read past the page cache (O_DIRECT)
 
 
@@ -38,15 +42,32 @@ def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...], size: int = 0
 def delivered_items(corpus: Corpus, split: str, progress: Callable[[int], None]) -> Iterator[np.ndarray]:
     """Yield each item of the split in manifest order, in the type and shape of the corpus's `sample`.
 
-    `progress(1)` is called when the next one is asked for: the item has been written.
-
-    It is one array, filled again for each item, valid until the next is asked for: a fresh one an item, whose pages
-    cost as much as the arithmetic, would hold the same.
+    `progress(1)` is called when the next one is asked for: the item has been written. Threads read, check and convert
+    some items ahead. Each comes in an array that is filled again for a later item, valid until the next is asked for:
+    the pages of a fresh one would cost as much as the arithmetic.
     """
-    row = np.zeros(corpus.sample.shape, dtype=corpus.sample.dtype)
-    for item in corpus.items(split):
-        yield corpus.delivered(item, row)
+    sample = corpus.sample
+    rows = [np.zeros(sample.shape, dtype=sample.dtype) for _ in range(AHEAD + 1)]
+    numbered = ((item, rows[number % len(rows)]) for number, item in enumerate(corpus.items(split)))
+    for row in ahead(lambda pair: corpus.delivered(*pair), numbered):
+        yield row
         progress(1)
+
+
+def ahead(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    """Yield what a function makes of items, in their order; threads make AHEAD of them before they are asked for."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        waiting: deque[Future[Any]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def write_array(path: Path, dtype: np.typing.DTypeLike, shape: tuple[int, ...], rows: Iterable[np.ndarray]) -> None:

@@ -29,18 +29,20 @@ def shard_count(items: int, item_bytes: int, readers: int) -> int:
 
 def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progress) -> None:
     """Write the shards of one split into the empty folder `out`, one after another."""
+    from scripts.common.arrays import ahead
+
     count = corpus.counts[split]
     shards = shard_count(count, BYTES_PER_ITEM(corpus.sample), readers)
-    samples = enumerate(corpus.items(split))
+    samples = enumerate(ahead(lambda item: (item, (corpus.root / item.path).read_bytes()), corpus.items(split)))
     for shard in range(shards):
         size = count * (shard + 1) // shards - count * shard // shards
         with tarfile.open(
             out / f"shard-{shard:06}.tar", "w", format=tarfile.USTAR_FORMAT, copybufsize=COPY_BYTES
         ) as tar:
             for _ in range(size):
-                position, item = next(samples)
+                position, (item, content) = next(samples)
                 label = json.dumps({"item": item.index, "classes": list(item.classes)}).encode()
-                _add(tar, f"{position:09}.{corpus.sample.ending}", (corpus.root / item.path).read_bytes())
+                _add(tar, f"{position:09}.{corpus.sample.ending}", content)
                 _add(tar, f"{position:09}.json", label)
                 tar.members = []  # the list of what was written, which nobody asks for and which only grows
                 progress(1)

@@ -52,7 +52,7 @@ class Room:
     def __init__(self, plan: Planned, root: Path) -> None:
         self.plan, self.root = plan, root
         self.free: dict[int, float] = {}
-        self.ram = plan.content["part"]["ram_bytes"]
+        self.in_ram, self.cached = 0, 0  # bytes: of copies in RAM, of the largest format that is read from a disk
         self.taken: set[Path] = set()
 
     def take(self, result: Result) -> str | None:
@@ -63,7 +63,8 @@ class Room:
         if not written.with_name(f"{written.name}.json").is_file():
             wanted[written] = 0 if result.format in self.plan.content["part"]["linked"] else size
         if copy and location.in_memory:
-            if copy not in self.taken and size > self.ram:
+            part, ram = self.plan.content["part"], self.in_ram + size
+            if copy not in self.taken and (ram > part["ram_bytes"] or ram + self.cached > part["cached_bytes"]):
                 return RAM_FULL
         elif copy and self._device(copy) != self._device(written) and not copy.exists():
             wanted[copy] = size
@@ -75,8 +76,10 @@ class Room:
             return NO_ROOM
         for device, bytes_ in by_device.items():
             self.free[device] -= bytes_
-        if copy and location.in_memory and copy not in self.taken:
-            self.ram -= size
+        if copy and not location.in_memory:
+            self.cached = max(self.cached, size)
+        elif copy and copy not in self.taken:
+            self.in_ram += size
             self.taken.add(copy)
         self.taken |= wanted.keys()
         return None
@@ -102,7 +105,9 @@ def choose(plan: Planned, root: Path = Path()) -> dict[str, Any]:
     # What is cold with all items depends on the same from a warm cache, and that on a part of them.
     leads = {one.id: depends.get(one.if_leads) or one.if_leads for one in whole}
     always = [one for one in whole if leads[one.id] is None]
-    for result in [*always, *(one for lead in wanted for one in whole if leads[one.id] == lead)]:
+    asked = [*always, *(one for lead in wanted for one in whole if leads[one.id] == lead)]
+    # Copies in RAM come last: they take room from the page cache, in which the files on disks are to stay.
+    for result in sorted(asked, key=lambda one: bool(one.location.get("in_memory"))):
         code = room.take(result)
         if code:
             found["left_out"][result.id] = code

@@ -24,7 +24,7 @@ from scripts.machine.cores import cores_allowed
 from scripts.plan import config as configuration
 from scripts.plan import ladder
 from scripts.plan.results import Bound, Result, Tensors
-from scripts.plan.sizes import RAM_SHARE, format_bytes, is_linked, memory_bytes, part_of, too_large
+from scripts.plan.sizes import CACHED_SHARE, RAM_SHARE, format_bytes, is_linked, memory_bytes, part_of, too_large
 from scripts.plan.suited import Never, never, request_of
 from scripts.plan.sweep import Scenario, combinations, slug
 
@@ -674,6 +674,7 @@ class Plan:
             "bytes": {name: format_bytes(self, name) for name in self.formats},
             "linked": [name for name, module in self.formats.items() if is_linked(module)],
             "ram_bytes": self.ram_bytes,
+            "cached_bytes": int(CACHED_SHARE * memory_bytes()),
         }
 
     def _source_json(self) -> dict[str, Any]:

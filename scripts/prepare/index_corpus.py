@@ -3,8 +3,12 @@
 import argparse
 import csv
 import json
+import sqlite3
+import tempfile
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,16 +22,6 @@ from scripts.prepare.arguments import add_kind_arguments, load_kind
 VERSION = 2
 
 
-class ShardItem(NamedTuple):
-    """One row of a shard's items.csv; sorts by id, code point by code point."""
-
-    id: str
-    frames: int
-    hash: str
-    path: str
-    labels: tuple[str, ...]  # the first is the target
-
-
 class Rejections(NamedTuple):
     """What the shards left out."""
 
@@ -37,30 +31,53 @@ class Rejections(NamedTuple):
     kinds: Counter[str]  # how often each reason, its details left away
 
 
-def read_items(shards: list[Path]) -> list[ShardItem]:
-    """Return all items in order of id. Raises UserError for an id that occurs twice."""
-    known: dict[str, tuple[str, ...]] = {}  # many items share their labels: each list of names is kept once
-    items = []
-    for shard in shards:
-        path = shard / "items.csv"
-        if not path.is_file():
-            raise UserError(
-                f"{path}: not found; needed is one folder per shard. Type the same command again, which makes it."
-            )
-        with reading(path, "build_corpus", shard), open(path, encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                labels = row["labels"]
-                if labels not in known:
-                    known[labels] = tuple(dict.fromkeys(json.loads(labels)))
-                items.append(ShardItem(row["id"], int(row["frames"]), row["hash"], row["path"], known[labels]))
-    items.sort()
-    for one, other in pairwise(items):
-        if one.id == other.id:
-            raise UserError(
-                f"found the id {one.id!r} twice, in {one.path} and {other.path}; every item needs an id of its own. "
-                "Rename one of the recordings, or delete the shards' folders if the data set changed, and run again."
-            )
-    return items
+@contextmanager
+def gathered(shards: list[Path], folder: Path) -> Iterator[sqlite3.Connection]:
+    """Yield a table `items` (id, frames, hash, path, labels as JSON) of all items, on disk in `folder` meanwhile.
+
+    So memory does not grow with the number of items. Raises UserError for an id that occurs twice.
+    """
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".index-") as place:
+        table = sqlite3.connect(Path(place, "items.sqlite"), isolation_level=None)
+        table.execute("PRAGMA journal_mode = OFF")  # it is removed, however this ends
+        table.execute("PRAGMA synchronous = OFF")
+        table.execute("CREATE TABLE items (id TEXT PRIMARY KEY, frames INT, hash TEXT, path TEXT, labels TEXT)")
+        table.execute("BEGIN")
+        try:
+            for shard in shards:
+                _add(table, shard)
+            yield table
+        finally:
+            table.close()
+
+
+def _add(table: sqlite3.Connection, shard: Path) -> None:
+    path = shard / "items.csv"
+    if not path.is_file():
+        raise UserError(
+            f"{path}: not found; needed is one folder per shard. Type the same command again, which makes it."
+        )
+    with reading(path, "build_corpus", shard), open(path, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            values = row["id"], int(row["frames"]), row["hash"], row["path"], row["labels"]
+            _labels(row["labels"])  # which must be JSON
+            try:
+                table.execute("INSERT INTO items VALUES (?, ?, ?, ?, ?)", values)
+            except sqlite3.IntegrityError:
+                other = table.execute("SELECT path FROM items WHERE id = ?", (row["id"],)).fetchone()
+                if other is None:
+                    raise ValueError(f"the row of item {row['id']} is cut") from None
+                raise UserError(
+                    f"found the id {row['id']!r} twice, in {other[0]} and {row['path']}; every item needs an id of its "
+                    "own. Rename one of the recordings, or delete the shards' folders if the data set changed, and "
+                    "run again."
+                ) from None
+
+
+@lru_cache(maxsize=100_000)
+def _labels(text: str) -> tuple[str, ...]:
+    """Return the names that a row's labels are, each once; the first is the target."""
+    return tuple(dict.fromkeys(json.loads(text)))
 
 
 def split_of(item_id: str, validation: float, seed: int) -> str:
@@ -95,40 +112,53 @@ def write_rejected(shards: list[Path], path: Path) -> Rejections:
     return Rejections(statuses["rejected"], statuses["unavailable"], statuses["failed"], kinds)
 
 
-def check_train(splits: list[str], rejections: Rejections, validation: float) -> None:
+def check_train(counts: Mapping[str, int], rejections: Rejections, validation: float) -> None:
     """Raise UserError where no item is left to train on, with the most common reasons."""
-    if "train" in splits:
+    if counts["train"]:
         return
     left_out = rejections.rejected + rejections.unavailable + rejections.failed
     common = "; ".join(f"{reason} ({count})" for reason, count in rejections.kinds.most_common(3)) or "none"
     hint = (
         f"lower the validation fraction ({validation:g})"
-        if splits
+        if counts["validation"]
         else "put vanished files back and type the same command with --forcerun fetch_clips at its end"
     )
     raise UserError(
-        f"found no item for the split train: {len(splits)} in validation, {left_out} rejected. Most common reasons: "
-        f"{common}. Needed is at least one item. Look into rejected.csv, fix the data set, or {hint}, and run again."
+        f"found no item for the split train: {counts['validation']} in validation, {left_out} rejected. Most common "
+        f"reasons: {common}. Needed is at least one item. Look into rejected.csv, fix the data set, or {hint}, and run "
+        "again."
     )
 
 
-def write_index(items: list[ShardItem], splits: list[str], rejections: Rejections, kind: Any, out: Path) -> None:
-    """Write classes.csv, corpus.json and, last, manifest.csv, each whole."""
-    classes = sorted({name for labels in {item.labels for item in items} for name in labels})
-    number = {name: position for position, name in enumerate(classes)}
+def write_index(
+    table: sqlite3.Connection,
+    split: Callable[[str], str],
+    rejections: Rejections,
+    validation: float,
+    kind: Any,
+    out: Path,
+) -> Counter[str]:
+    """Write classes.csv, corpus.json and, last, manifest.csv, each whole; return the items of each split.
+
+    Items are in order of their ids, code point by code point. Raises UserError where none is left to train on.
+    """
+    names = {name for (text,) in table.execute("SELECT DISTINCT labels FROM items") for name in _labels(text)}
+    number = {name: position for position, name in enumerate(sorted(names))}
+    counts, frames, ids = Counter(dict.fromkeys(SPLITS, 0)), 0, xxhash.xxh3_64()
+    for item, length in table.execute("SELECT id, frames FROM items ORDER BY id"):
+        counts[split(item)] += 1
+        frames += length
+        ids.update(f"{item}\n".encode())
+    check_train(counts, rejections, validation)
     with whole_file(out / "classes.csv") as file:
-        table = csv.writer(file)
-        table.writerow(("index", "name"))
-        table.writerows(enumerate(classes))
-    ids = xxhash.xxh3_64()
-    for item in items:
-        ids.update(f"{item.id}\n".encode())
-    counts = Counter(splits)
+        rows = csv.writer(file)
+        rows.writerow(("index", "name"))
+        rows.writerows((position, name) for name, position in number.items())
     corpus = {
-        **kind.about(sum(item.frames for item in items)),
+        **kind.about(frames),
         "sample": kind.sample.as_json(),
-        "classes": len(classes),
-        "items": {split: counts[split] for split in SPLITS},
+        "classes": len(number),
+        "items": {one: counts[one] for one in SPLITS},
         "rejected": rejections.rejected,
         "unavailable": rejections.unavailable,
         "failed": rejections.failed,
@@ -136,11 +166,13 @@ def write_index(items: list[ShardItem], splits: list[str], rejections: Rejection
     }
     write_json(out / "corpus.json", corpus)
     with whole_file(out / "manifest.csv") as file:
-        table = csv.writer(file)
-        table.writerow(MANIFEST_COLUMNS)
-        for index, (item, split) in enumerate(zip(items, splits, strict=True)):
-            numbers = " ".join(str(number[name]) for name in item.labels)
-            table.writerow((index, item.id, split, numbers, item.frames, item.hash, item.path))
+        rows = csv.writer(file)
+        rows.writerow(MANIFEST_COLUMNS)
+        every = table.execute("SELECT id, frames, hash, path, labels FROM items ORDER BY id")
+        for index, (item, length, hash_, path, labels) in enumerate(every):
+            numbers = " ".join(str(number[name]) for name in _labels(labels))
+            rows.writerow((index, item, split(item), numbers, length, hash_, path))
+    return counts
 
 
 def main() -> None:
@@ -161,12 +193,11 @@ def main() -> None:
     shards = [arguments.shards_dir / f"{shard:04d}" for shard in range(arguments.count)]
     # The manifest says that all else is there, so that an older one must not stand while the rest is replaced.
     (arguments.out / "manifest.csv").unlink(missing_ok=True)
-    items = read_items(shards)
-    splits = [split_of(item.id, arguments.validation, arguments.split_seed) for item in items]
-    rejections = write_rejected(shards, arguments.out / "rejected.csv")
-    check_train(splits, rejections, arguments.validation)
-    write_index(items, splits, rejections, kind, arguments.out)
-    counts = Counter(splits)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with gathered(shards, arguments.out) as table:
+        rejections = write_rejected(shards, arguments.out / "rejected.csv")
+        split = partial(split_of, validation=arguments.validation, seed=arguments.split_seed)
+        counts = write_index(table, split, rejections, arguments.validation, kind, arguments.out)
     print(
         ", ".join(f"{counts[split]} {split}" for split in SPLITS) + f", {rejections.rejected} rejected, "
         f"{rejections.unavailable} unavailable, {rejections.failed} failed"
