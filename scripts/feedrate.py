@@ -29,6 +29,7 @@ VERBS = {
     "compare": Verb("scripts.report.compare", "compare a session with an earlier one; status 1 if it got slower"),
     "figures": Verb("scripts.report.draw_figures", "draw the charts of a report"),
     "report": Verb("scripts.report.render_report", "render the report as one HTML file"),
+    "free": Verb("scripts.plan.free", "free the disk of formats and copies; measurements stay"),
     "index": Verb("scripts.prepare.make_index", "list the files of a folder or bucket, for the source `indexed`"),
 }
 

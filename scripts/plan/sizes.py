@@ -32,7 +32,10 @@ def items_of(plan: "Plan", share: float = 1, *splits: str) -> tuple[int, bool]:
         counts = read_json(info)["items"]
         return sum(counts[split] for split in splits or counts), True
     expected = of_source(plan, "expected")
-    return (ITEMS, False) if expected is None else (round(share * expected), True)
+    if expected is None:
+        found = of_source(plan, "at_least")
+        return max(1, round(share * found)) if found else ITEMS, False
+    return round(share * expected), True
 
 
 def of_source(plan: "Plan", name: str) -> Any:

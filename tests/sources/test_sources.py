@@ -146,6 +146,14 @@ def test_folder_takes_every_name(tmp_path):
     assert rows["deep/er/x.wav"].labels == ["er"]
 
 
+def test_folder_counts_its_files_up_to_a_limit(tmp_path, monkeypatch):
+    for number in range(7):
+        (tmp_path / f"{number}.wav").write_bytes(b"x")
+    assert folder.at_least({"path": str(tmp_path)}) == 7
+    monkeypatch.setattr(folder, "COUNTED", 5)
+    assert folder.at_least({"path": str(tmp_path)}) == 5
+
+
 def test_folder_escapes_what_ids_cannot_hold(tmp_path):
     touch(tmp_path / "a#1%23.wav")
     touch(tmp_path / "c" / "d.wav")

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -87,3 +89,15 @@ def test_nothing_is_left_to_do_and_a_loader_by_itself_needs_no_part(project):
     (project.root / "results" / f"{other}.json").unlink()
     found = rules_of(project.planned(f"results/{other}.json"))
     assert found["measure_session"] == 1 and not {"write_part_format", "choose_whole"} & found.keys()
+
+
+def test_what_is_freed_is_not_made_again(project):
+    """Last, since it removes what the other tests look at."""
+    project.snakemake()
+    words = [sys.executable, "-m", "scripts.feedrate", "free", "--dataset", "demo"]
+    said = subprocess.run(words, cwd=project.root, capture_output=True, text=True, check=True)
+    assert "removed formats and copies" in said.stdout
+    assert not [
+        path for path in (results(project) / "formats" / "demo").rglob("*") if path.is_file() and path.suffix != ".json"
+    ]
+    assert project.planned() == [] and project.planned("--config", "measure={keep_data: false}") == []

@@ -85,7 +85,9 @@ def placed_data(tier, size):
     local = plan.tiers[tier]["local"] if size == WHOLE else plan.part["tiers"][tier]["local"]
     if local is None:
         return []
-    return temp(directory(local), group_jobs=True) if in_memory or size == PART else directory(local)
+    if in_memory or size == PART or not plan.config["measure"]["keep_data"]:
+        return temp(directory(local), group_jobs=True)
+    return directory(local)
 
 
 def placed_copy(tier, size):
