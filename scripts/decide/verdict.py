@@ -65,7 +65,7 @@ def _answer(tables: Tables, device: str) -> dict[str, Any]:
     found |= {"device": device, "scenario": rows[0]["scenario"] if rows else None, "lost": lost(tables, device)}
     found["factor"] = _factor(table, best) if found["form"] == "noisy" else None
     now = row and _against(tables, table, row, able)
-    explain = (found["choice"], of_goals[0]["id"], now and now["id"])
+    explain = (found["choice"], now and now["id"], of_goals[0]["id"])  # in the order in which there may be time
     return found | {
         "sessions": row["sessions"] if row else 0,
         "now": now,

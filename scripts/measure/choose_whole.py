@@ -2,8 +2,9 @@
 
     python -m scripts.measure.choose_whole --plan PLAN.json --out results/runs/demo/whole.json
 
-What is within a factor of two of the fastest, and the current loader, as far as disks and RAM have room: the current
-loader first, then the faster ones before others. The file names the results, and of the others why they are not.
+What is within a factor of two of the fastest (at least four loaders), and the current loader, as far as disks and RAM
+have room: the current loader first, then the faster ones before others. The file names the results, and of the others
+why they are not.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from scripts.plan.sizes import FREE_SHARE
 from scripts.tables.chain import chain
 
 VERSION = 1
-NEAR = 2.0  # times as slow as the fastest, at most
+NEAR, LEAST_LOADERS = 2.0, 4  # times as slow as the fastest, at most; so many loaders, however slow
 
 Row = Mapping[str, Any]
 
@@ -33,12 +34,15 @@ Row = Mapping[str, Any]
 def near(rows: list[Row], now: str | None) -> Iterator[Row]:
     """Yield the rows with speeds that are near the fastest of their device, the current loader's fastest first.
 
-    Of a loader that is the fastest, and whatever has fewer workers than those that are faster.
+    These are at least LEAST_LOADERS loaders, for another size may have another order. Of a loader that is the fastest,
+    and whatever has fewer workers than those that are faster.
     """
     for device in dict.fromkeys(row["device"] for row in rows):
         found = sorted((one for one in rows if one["device"] == device), key=lambda one: -one["items_per_second"])
         own = [one for one in found if one["loader"] == now][:1]
+        first = list(dict.fromkeys(one["loader"] for one in found))[:LEAST_LOADERS]
         fast = [one for one in found if one["items_per_second"] * NEAR >= found[0]["items_per_second"]]
+        fast += [one for one in found if one["loader"] in first and one not in fast]
         seen: dict[str, int] = {}
         for row in (*own, *fast):
             if row["loader"] not in seen or (row["workers"] or 0) < seen[row["loader"]]:

@@ -84,9 +84,6 @@ class Race:
             if not todo:
                 self.ended = "rounds" if self.runs else "nothing to measure"
                 break
-            if self.looks < self.limits.least:
-                self._drop()
-                todo = [one for one in todo if one in self.live]
             began = self.seconds
             returning = self._returning()
             self._one_round(todo + returning)
@@ -116,20 +113,30 @@ class Race:
 
     def _drop(self) -> None:
         """Let those go for which the least rounds have no time."""
-        if self.limits.seconds is None:
+        if self.limits.seconds is None or self.looks >= self.limits.least or self._slack() >= 0:
             return
-        missing = {one: max(0, self.least(one) - self._had(one)) * self._takes(one) for one in self.live}
-        left = self.limits.seconds - self.seconds
         for one in self.optional(self):
-            if sum(missing.values()) <= left:
-                break
-            if missing.pop(one, None) is not None:
+            if one in self.live:
                 self.live.remove(one)
                 self.dropped.append(one)
+                if self._slack() >= 0:
+                    return
 
-    def _takes(self, one: Hashable) -> float:
-        """Return how many seconds a run takes: as it did, or as is expected."""
-        return self.took.get(one, self.expected.get(one, 0.0))
+    def _slack(self) -> float:
+        """Return the seconds that are left beside the least rounds of all that are in the race."""
+        pace = self._pace()
+        missing = (max(0, self.least(one) - self._had(one)) * self._takes(one, pace) for one in self.live)
+        return self.limits.seconds - self.seconds - sum(missing)
+
+    def _takes(self, one: Hashable, pace: float = 1.0) -> float:
+        """Return how many seconds a run takes: as it did, or as is expected of a machine of this `pace`."""
+        return self.took.get(one, pace * self.expected.get(one, 0.0))
+
+    def _pace(self) -> float:
+        """Return how many times as long as was expected the runs have taken."""
+        known = [one for one in self.took if one in self.expected]
+        expected = sum(self.expected[one] for one in known)
+        return sum(self.took[one] for one in known) / expected if expected else 1.0
 
     def _had(self, one: Hashable) -> int:
         """Return how many runs a result has had."""
@@ -159,6 +166,8 @@ class Race:
         made: dict[Hashable, list[Run]] = {}
         while order and not self._time_is_up(order[0]):
             one = order.popleft()
+            if self._has_no_time_for(one):
+                continue
             if one is None:
                 self.control(self.round_number, controls)
                 controls += 1
@@ -175,6 +184,11 @@ class Race:
             self._accept(one, attempts)
         if order:
             self.ended = "time"
+
+    def _has_no_time_for(self, one: Hashable | None) -> bool:
+        """Return whether what would be run next, or is to be run again, is dropped for lack of time."""
+        self._drop()
+        return one in self.dropped and self.looks < self.limits.least
 
     def _ordered(self, todo: Sequence[Hashable]) -> list[Hashable]:
         """Return them in a random order, in which those of a place stand together."""
@@ -214,11 +228,12 @@ class Race:
     def _again(self, attempts: Sequence[Run]) -> bool:
         """Return whether a run is made again: by what disturbed it, before any speed is looked at.
 
-        The least number of rounds may take longer than the session has: then nothing is made again.
+        Only in time that the least rounds leave.
         """
         last = attempts[-1]
         disturbed = last.speed is not None and last.disturbed_percent > DISTURBED_PERCENT
-        return disturbed and len(attempts) < self.limits.attempts and not self._late()
+        spare = self.limits.seconds is None or self._slack() > 0
+        return disturbed and len(attempts) < self.limits.attempts and spare
 
     def _accept(self, one: Hashable, attempts: Sequence[Run]) -> None:
         """Keep the least disturbed attempt, or the one that failed."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from scripts.common.groups import grouped
 from scripts.common.scenarios import scenarios
-from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES, NOT_LEADING, ORDERS
+from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES, NOT_LEADING, ORDERS, WHOLE
 from scripts.decide.panel import asked, main_panel, with_speed
 from scripts.report.changes import comparison_lines
 from scripts.report.groups import compared_once
@@ -190,6 +190,7 @@ def _others(tables: Tables) -> list[str]:
     shown = {answer["scenario"] for answer in tables["verdict"]["answers"]}
     names = [one for one in scenarios(tables["best"]) if one not in shown and "cold" not in one]
     lines = [f"Also measured: {', '.join(names)}."] if names else []
+    lines += _of_a_part(tables)
     gone = [row for row in tables["skipped"] if row["status"] == "skipped"]
     had = {row["loader"] for row in with_speed(tables["best"])}
     never = [row for row in gone if row["loader"] not in had]
@@ -202,6 +203,20 @@ def _others(tables: Tables) -> list[str]:
     varied = [row["variation_percent"] for row in tables["noise"] if row["variation_percent"] is not None]
     lines += [f"The control run varied by {max(varied):.1f} % over the session."] if varied else []
     return [line for text in lines for line in textwrap.wrap(text, WIDTH)]
+
+
+def _of_a_part(tables: Tables) -> list[str]:
+    """Return which loaders were measured with a part of the items alone, and how to measure all with all."""
+    measured = with_speed(tables["best"])
+    whole = {row["loader"] for row in measured if row["size"] == WHOLE}
+    names = [*dict.fromkeys(row["loader"] for row in measured if row["size"] != WHOLE and row["loader"] not in whole)]
+    if not names or not whole:
+        return []
+    items = tables["dataset"]["part"]
+    return [
+        f"With {items:,} items alone, on which they were slower: {', '.join(map(_clean, names))}. All with all items: "
+        "measure='{part: none}'."
+    ]
 
 
 def _kept(tables: Tables) -> list[str]:

@@ -138,6 +138,7 @@ def _dataset(plan: Mapping[str, Any], root: Path) -> dict[str, Any]:
         "measure": plan["config"].get("measure"),
         "report": plan["config"].get("report"),
         "presets": plan["presets"],
+        "part": (plan.get("part") or {}).get("items"),  # that were measured first; None: all were at once
         "sessions": [session.state for session in shown],
         "kept": list(kept(plan, root, shown)),
     }

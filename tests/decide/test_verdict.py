@@ -94,7 +94,7 @@ def test_a_gain_is_its_interval(everything):
     assert now["times"] == pytest.approx(24000 / 310, rel=1e-3)
     assert now["low"] < now["times"] < now["high"]
     fastest = goals_of(everything)["fastest"]["id"]
-    assert everything["explain"] == [everything["choice"], fastest, now["id"]]
+    assert everything["explain"] == [everything["choice"], now["id"], fastest]
 
 
 def test_the_current_loader_may_be_the_choice_a_tie_or_without_a_speed(tmp_path):

@@ -71,12 +71,14 @@ def test_a_plan_of_more_than_memory_holds_measures_a_part_first(plan):
 
 def test_what_is_near_the_fastest_and_the_current_loader_are_measured_with_all_items(plan, monkeypatch):
     found = chosen(plan, monkeypatch)
-    assert loaders(found) == ["soundfile", "ring", "lazy_memmap", "npy"]
-    assert set(found["left_out"].values()) == {SLOWER}
+    assert loaders(found) == ["soundfile", "ring", "lazy_memmap", "npy", "webdataset"], (
+        "and at least four, of any speed"
+    )
+    assert {code for one, code in found["left_out"].items() if one.startswith("disk")} == {SLOWER}
     of_ring = [one for one in found["results"] if "/ring/" in one]
     assert {one.endswith("-cold") for one in of_ring} == {True, False}, "from a cold cache too, where it leads"
     assert {"w0" in one for one in of_ring} == {True, False}, "with fewer workers where that is as fast"
-    assert not [one for one in found["results"] if "npy" in one and "w0" in one], "without workers it is far behind"
+    assert not [one for one in found["results"] if "/npy/" in one and "w0" in one], "without workers it is far behind"
     every = {run.id for run in plan.results if run.size == WHOLE}
     assert {*found["results"], *found["left_out"]} == every and not {*found["results"]} & {*found["left_out"]}
 
