@@ -16,6 +16,7 @@ from typing import Any
 
 from scripts.common.errors import run_main
 from scripts.common.files import write_json
+from scripts.common.groups import first_of
 from scripts.common.location import from_json
 from scripts.common.plan_file import read_plan
 from scripts.common.vocabulary import NO_ROOM, PART, RAM_FULL, SLOWER
@@ -40,9 +41,9 @@ def near(rows: list[Row], now: str | None) -> Iterator[Row]:
     for device in dict.fromkeys(row["device"] for row in rows):
         found = sorted((one for one in rows if one["device"] == device), key=lambda one: -one["items_per_second"])
         own = [one for one in found if one["loader"] == now][:1]
-        first = list(dict.fromkeys(one["loader"] for one in found))[:LEAST_LOADERS]
         fast = [one for one in found if one["items_per_second"] * NEAR >= found[0]["items_per_second"]]
-        fast += [one for one in found if one["loader"] in first and one not in fast]
+        first = [*first_of(found, "loader").values()][:LEAST_LOADERS]
+        fast += [one for one in first if one not in fast]
         seen: dict[str, int] = {}
         for row in (*own, *fast):
             if row["loader"] not in seen or (row["workers"] or 0) < seen[row["loader"]]:
