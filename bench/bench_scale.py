@@ -56,7 +56,13 @@ def program(*command: str) -> tuple[float, float, str]:
 
 def plan(results: int) -> None:
     """Time a dry run of as many results."""
-    sweep = {"workers": list(WORKERS), "prefetch": list(PREFETCH), "batch_size": batch_sizes(results), "task": ["read"]}
+    sweep = {
+        "workers": list(WORKERS),
+        "prefetch": list(PREFETCH),
+        "batch_size": batch_sizes(results),
+        "task": ["read"],
+        "cache": ["warm"],
+    }
     options = ["dataset=demo", f"loaders={json.dumps(LOADERS)}", f"sweep={json.dumps(sweep)}", "storage={ram: null}"]
     seconds, gigabytes, output = program("snakemake", "-n", "--quiet", "rules", "--config", *options)
     [line] = [line for line in output.splitlines() if line.startswith("Results: ")]

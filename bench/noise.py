@@ -139,7 +139,14 @@ class Sessions:
             audio={"seconds": SECONDS},
             storage={"ram": {"path": str(ram)}},
             loaders=[{"name": name, "file": str(disk / f"{name}.py")} for name in loaders],
-            sweep={"device": ["cpu"], "batch_size": [BATCH], "workers": [0], "task": ["read"], "allocator": ["keep"]},
+            sweep={
+                "device": ["cpu"],
+                "batch_size": [BATCH],
+                "workers": [0],
+                "task": ["read"],
+                "cache": ["warm"],
+                "allocator": ["keep"],
+            },
             measure={"minutes": 0.01, "bottlenecks": "none", "timeline": "none", "steps": "none", "tensors": False},
         )
         self._session()

@@ -12,6 +12,7 @@ from scripts.common.errors import UserError
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 COPY_BYTES = 4 * 1024 * 1024
+TIME_STAMP = ".snakemake_timestamp"  # in each folder that is an output
 
 
 def nearest_existing(path: Path) -> Path:
@@ -92,12 +93,13 @@ def can_link(source: Path, destination: Path) -> bool:
 def link_tree(source: Path, destination: Path) -> None:
     """Give each file below `source` a second name in the existing folder `destination`: nothing is written twice.
 
-    A file with holes is copied: reading those would read from no device.
+    A file with holes is copied: reading those would read from no device. Snakemake's own time stamp of the source stays
+    its own: it is touched where the destination is.
     """
     for folder, _, names in os.walk(source, followlinks=True):
         target = destination / Path(folder).relative_to(source)
         target.mkdir(exist_ok=True)
-        for name in names:
+        for name in (one for one in names if one != TIME_STAMP):
             file = Path(os.path.realpath(Path(folder, name)))
             found = file.stat()
             if found.st_blocks * 512 < found.st_size:

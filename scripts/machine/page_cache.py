@@ -6,6 +6,7 @@ import gc
 import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,8 @@ from typing import NamedTuple
 CACHESTAT = 451  # number of cachestat(2), Linux 6.5 and later, the same on every architecture but alpha
 PAGE = mmap.PAGESIZE
 CHUNK_BYTES = 1 << 30  # of a file, looked at by mincore at a time
-READ_BYTES = 1 << 20  # at a time
+READ_BYTES, PIECE_BYTES = 1 << 20, 1 << 26  # that are read at a time, and by one thread in a row
+READERS = 4  # threads that read files into the cache
 WARM_SHARE = 0.99  # of the files that are in the cache: nothing is read again
 COLD_PERCENT = 90.0  # of the files that a cold epoch must read from the device
 
@@ -64,12 +66,23 @@ def evict(files: Iterable[Path]) -> None:
 
 
 def read_through(files: Iterable[Path]) -> None:
-    """Have the files in the cache, by reading them once."""
-    buffer = bytearray(READ_BYTES)
-    for path in files:
-        with path.open("rb", buffering=0) as file:
-            while file.readinto(buffer):
-                pass
+    """Have the files in the cache, by reading them once: READERS pieces at a time, each read in one request.
+
+    The kernel's own readahead would ask the device for 128 KB after the other: a third of what it gives.
+    """
+    pieces = ((path, start) for path in files for start in range(0, path.stat().st_size, PIECE_BYTES))
+    with ThreadPoolExecutor(READERS) as pool:
+        for _ in pool.map(lambda piece: _read_piece(*piece), pieces):
+            pass
+
+
+def _read_piece(path: Path, start: int) -> None:
+    buffer = memoryview(bytearray(READ_BYTES))
+    with _opened(path) as descriptor:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)  # no readahead: a request is as long as the read
+        for offset in range(start, start + PIECE_BYTES, READ_BYTES):
+            if not os.preadv(descriptor, [buffer], offset):
+                return
 
 
 def residency(files: Iterable[Path]) -> Residency:

@@ -26,6 +26,7 @@ WARM_UP_SECONDS = 0.1
 CONSUMER_SECONDS = 0.05
 LEAST_ROUNDS, MOST_ROUNDS = 3, 5
 WHOLE = ("full", "again", "consumer")  # speeds without which nothing is left out
+FEWER_ROUNDS, LONG_SECONDS = 2, 20.0  # where they took so long: the session has other things to do
 ROUNDS_SECONDS = 6.0  # after which no further round begins
 
 Opened = Callable[..., AbstractContextManager[protocol.Epoch]]
@@ -63,7 +64,7 @@ class Explanation:
         trials = dict(self._trials(module, request, step))
         rounds: list[Found] = []
         began = self.clock()
-        while len(rounds) < LEAST_ROUNDS or (
+        while len(rounds) < (FEWER_ROUNDS if rounds and self.clock() - began > LONG_SECONDS else LEAST_ROUNDS) or (
             len(rounds) < MOST_ROUNDS and self.clock() - began < ROUNDS_SECONDS * len(rounds) / (len(rounds) + 1)
         ):
             names = list(trials)

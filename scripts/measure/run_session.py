@@ -17,6 +17,7 @@ import shutil
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -63,6 +64,7 @@ START_WITHIN = (10.0, 3.0, 3.0)  # seconds for which a result's first, second, t
 LEAST_TRIALS_SECONDS = 10.0  # for trials with steps, and for what explains, where the least rounds took all the time
 HOPELESS, SLOWEST_BATCH_MS = 4.0, 2000.0  # of a batch, in times of the own step, and in all: not tried beyond
 SAME_BATCH = 1.25  # times that a batch took when steps were tried: within, they are not tried again
+READ_BYTES_PER_SECOND = 5e8  # of files that are to be in the page cache and are not
 CROWDED = 0.7  # of the memory that can be had: what is read from the page cache is not all there at once beyond it
 LEAST_SECONDS = 30.0  # of a race of few of the plan's results, whose share of the time would be less
 
@@ -145,8 +147,14 @@ class Session:
         corpus = read_json(Path(self.plan.folder("corpus"), "corpus.json"))
         items, size = corpus["items"][SPLIT], sample.from_json(corpus["sample"]).bytes
         loaders = {run.loader: decodes(one_run.loader_of(run)) for run in self.results.values()}
+        sharing = Counter(self.places.values())  # what reads the same files has them in the cache after the first
         return {
             result: run_seconds(run, loaders[run.loader], self.measure, size, items)
+            + (
+                self._bytes(run) / READ_BYTES_PER_SECOND / sharing[self.places[result]]
+                if result in self.places
+                else 0.0
+            )
             for result, run in self.results.items()
         }
 

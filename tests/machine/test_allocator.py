@@ -39,7 +39,8 @@ ANEW = "subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
 
 def plan(loaders=("numpy_memmap",), **sweep) -> Plan:
     raw = yaml.safe_load((PROJECT / "config.yaml").read_text())
-    asked = {"device": ["cpu"], "workers": [0], "task": ["read", "train", "lightning"], **sweep}
+    asked = {"device": ["cpu"], "workers": [0], "task": ["read", "train", "lightning"], "cache": ["warm"], **sweep}
+    raw["measure"]["train_sweep"] = "all"
     return Plan({**raw, "dataset": "demo", "loaders": list(loaders), "sweep": asked})
 
 

@@ -14,7 +14,9 @@ from tests.support.programs import PROJECT
 
 def plan(**sweep) -> Plan:
     raw = yaml.safe_load((PROJECT / "config.yaml").read_text())
-    return Plan({**raw, "dataset": "demo", "loaders": ["numpy_memmap"], "sweep": {"workers": [0], **sweep}})
+    return Plan(
+        {**raw, "dataset": "demo", "loaders": ["numpy_memmap"], "sweep": {"workers": [0], "cache": ["warm"], **sweep}}
+    )
 
 
 def test_on_a_cpu_it_is_a_row_with_its_reason_and_no_second_run():

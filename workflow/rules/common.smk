@@ -82,7 +82,11 @@ def run_version(wildcards):
 def placed_data(tier, size):
     """Return what a copy on a tier leaves on this machine, if anything; what is in RAM, or a part, is given back."""
     in_memory = plan.tiers[tier]["in_memory"]
-    local = plan.tiers[tier]["local"] if size == WHOLE else plan.part["tiers"][tier]["local"]
+    local = (
+        plan.tiers[tier]["local"]
+        if size == WHOLE
+        else plan.part["tiers"][tier]["local"]
+    )
     if local is None:
         return []
     if in_memory or size == PART or not plan.config["measure"]["keep_data"]:
@@ -92,7 +96,9 @@ def placed_data(tier, size):
 
 def placed_copy(tier, size):
     """Return what gives the name of a copy on a tier."""
-    pattern = plan.tiers[tier]["copy"] if size == WHOLE else plan.part["tiers"][tier]["copy"]
+    pattern = (
+        plan.tiers[tier]["copy"] if size == WHOLE else plan.part["tiers"][tier]["copy"]
+    )
     return lambda wildcards: pattern.format(**dict(wildcards.items()))
 
 
@@ -132,7 +138,9 @@ def all_proofs(_wildcards):
 
 def all_formats(_wildcards):
     """Return the records of all formats that are written."""
-    return list(dict.fromkeys(f"{one.written}.json" for one in measured(plan.results.values())))
+    return list(
+        dict.fromkeys(f"{one.written}.json" for one in measured(plan.results.values()))
+    )
 
 
 def loader_sessions(wildcards):

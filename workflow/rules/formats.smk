@@ -3,9 +3,9 @@ rule write_format:
     input:
         manifest=f"{CORPUS}/manifest.csv",
     output:
-        data=(lambda data: data if plan.config["measure"]["keep_data"] else temp(data))(
-            directory(f"{FORMATS}/{{format}}")
-        ),
+        data=(
+            lambda data: data if plan.config["measure"]["keep_data"] else temp(data)
+        )(directory(f"{FORMATS}/{{format}}")),
         record=f"{FORMATS}/{{format}}.json",
     log:
         f"{LOGS}/write_format/{{format}}.log",

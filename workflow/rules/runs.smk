@@ -56,7 +56,7 @@ checkpoint choose_whole:
     log:
         f"{LOGS}/choose_whole.log",
     conda:
-        env("report")
+        env("loaders")
     params:
         version=stage_version("measure.choose_whole"),
         now=plan.config["report"]["now"],

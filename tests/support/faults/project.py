@@ -68,7 +68,14 @@ class Project:
             "audio": {"seconds": 0.1, "min_seconds": 0.01},
             "storage": {"disk": {"path": "results/placed"}},
             "loaders": [{"name": "numpy_memmap", "gather": ["batch"], "reuse": [False]}, {"name": "npy"}],
-            "sweep": {"device": ["cpu"], "batch_size": [4], "workers": [0], "task": ["read"], "allocator": ["keep"]},
+            "sweep": {
+                "device": ["cpu"],
+                "batch_size": [4],
+                "workers": [0],
+                "task": ["read"],
+                "cache": ["warm"],
+                "allocator": ["keep"],
+            },
             "measure": {
                 **{"minutes": "none", "repeats": 1, "seconds": 0.05, "bottlenecks": "none", "timeline": "none"},
                 **{"tensors": False, "threads": 1},
