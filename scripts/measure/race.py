@@ -17,6 +17,7 @@ from scripts.decide.rounds import FINAL_ERROR, Table, ending_error, lagging
 
 LEAST_ROUNDS = 3  # before anything is concluded
 ALL_STAY_ROUNDS = 6  # until then only what is FAR behind leaves: the slow ones are to be distinguished too
+LEAST_KNOWN, LOW_PACE = 5, 0.5  # results that were run, before their pace counts; and what it is before
 CONTROLS = 2  # runs of the control run in a round
 BEHIND_SHARE = 0.2  # of the time, for runs of those that left: which of them is the faster is asked too
 ALONE_SHARE = 0.8  # the same once nobody else is left to compare with: runs of one alone tell nothing
@@ -123,9 +124,13 @@ class Race:
                     return
 
     def _slack(self) -> float:
-        """Return the seconds that are left beside the least rounds of all that are in the race."""
-        pace = self._pace()
-        missing = (max(0, self.least(one) - self._had(one)) * self._takes(one, pace) for one in self.live)
+        """Return the seconds that are left beside the least rounds of all that are in the race.
+
+        In the first round what is optional has one run: which of a loader's settings is the faster is not known before.
+        """
+        pace, optional = self._pace(), self.optional(self) if self.looks == 0 else ()
+        runs = {one: 1 if one in optional else self.least(one) for one in self.live}
+        missing = (max(0, runs[one] - self._had(one)) * self._takes(one, pace) for one in self.live)
         return self.limits.seconds - self.seconds - sum(missing)
 
     def _takes(self, one: Hashable, pace: float = 1.0) -> float:
@@ -133,10 +138,13 @@ class Race:
         return self.took.get(one, pace * self.expected.get(one, 0.0))
 
     def _pace(self) -> float:
-        """Return how many times as long as was expected the runs have taken."""
+        """Return how many times as long as was expected the runs have taken, once some have: the first starts servers.
+
+        Until then it is thought to be low, for what is dropped has no number at all.
+        """
         known = [one for one in self.took if one in self.expected]
         expected = sum(self.expected[one] for one in known)
-        return sum(self.took[one] for one in known) / expected if expected else 1.0
+        return sum(self.took[one] for one in known) / expected if len(known) >= LEAST_KNOWN and expected else LOW_PACE
 
     def _had(self, one: Hashable) -> int:
         """Return how many runs a result has had."""

@@ -160,23 +160,27 @@ class Session:
 
     def _dropped_first(self, race: Race) -> list[str]:
         """Return the results that a session without enough time drops, in this order: settings beside each loader's
-        first, then other tasks, then tiers beside its first; of these those of the slowest loaders first.
+        main one, then other tasks, then tiers beside its first; of these those of the slowest loaders first.
+
+        The main setting of a loader is the fastest on its first tier, before it was run that with the most workers.
         """
-        middle, first = middles(race), {}
+        middle, main = middles(race), {}
         for result in race.scenarios:
-            run = self.results[result]
-            known = first.setdefault(run.loader, result)
-            of_known = self.results[known]
-            if run.tier == of_known.tier and (run.settings["workers"] or 0) > (of_known.settings["workers"] or 0):
-                first[run.loader] = result
+            run, known = self.results[result], main.get(self.results[result].loader)
+            if known is None or (run.tier, run.task) == (self.results[known].tier, self.results[known].task):
+                best = max((one for one in (known, result) if one), key=lambda one: self._promise(one, middle))
+                main[run.loader] = best
 
         def order(result: str) -> tuple[bool, bool, float]:
-            run, base = self.results[result], self.results[first[self.results[result].loader]]
+            run, base = self.results[result], self.results[main[self.results[result].loader]]
             speeds = [speed for one, speed in middle.items() if self.results[one].loader == run.loader]
             return run.settings == base.settings, run.task == base.task, max(speeds, default=0.0)
 
-        kept = {first[loader] for loader in first}
-        return sorted((one for one in race.scenarios if one not in kept), key=order)
+        return sorted((one for one in race.scenarios if one not in main.values()), key=order)
+
+    def _promise(self, result: str, middle: Mapping[str, float]) -> tuple[float, int]:
+        """Return by what a loader's main setting is chosen: its speed so far, then its workers."""
+        return middle.get(result, 0.0), self.results[result].settings["workers"] or 0
 
     def _planned(self) -> int:
         """Return how many results of the plan share the session's time: all of its groups but what cannot be proven."""
