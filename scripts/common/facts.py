@@ -158,7 +158,8 @@ def left_out(row: Mapping[str, Any], session: Session) -> str | None:
     if row["id"] in session.state.get("no_time", ()):
         return NO_TIME
     needed = row.get("if_leads")
-    return NOT_LEADING if needed and session.rounds(needed) else None
+    asked = needed and (session.rounds(needed) or needed in session.state.get("no_time", ()))
+    return NOT_LEADING if asked else None
 
 
 def trials_name(before: Path | None, kind: str = TRIALS) -> str:

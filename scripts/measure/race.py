@@ -17,6 +17,7 @@ from scripts.decide.rounds import FINAL_ERROR, Table, ending_error, lagging
 
 LEAST_ROUNDS = 3  # before anything is concluded
 ALL_STAY_ROUNDS = 6  # until then only what is FAR behind leaves: the slow ones are to be distinguished too
+FIRST_SHARE = 0.6  # of the time, for the first round
 LEAST_KNOWN, LOW_PACE = 5, 0.5  # results that were run, before their pace counts; and what it is before
 CONTROLS = 2  # runs of the control run in a round
 BEHIND_SHARE = 0.2  # of the time, for runs of those that left: which of them is the faster is asked too
@@ -113,25 +114,28 @@ class Race:
         return one not in self.failed and (most is None or self._had(one) < most)
 
     def _drop(self) -> None:
-        """Let those go for which the least rounds have no time."""
-        if self.limits.seconds is None or self.looks >= self.limits.least or self._slack() >= 0:
+        """Let those go for which the least rounds have no time.
+
+        In the first round each has one run, if that takes no more than its share of the time: which of a loader's
+        settings is the faster is not known before.
+        """
+        first = self.looks == 0
+        if self.limits.seconds is None or self.looks >= self.limits.least or self._slack(first) >= 0:
             return
         for one in self.optional(self):
             if one in self.live:
                 self.live.remove(one)
                 self.dropped.append(one)
-                if self._slack() >= 0:
+                if self._slack(first) >= 0:
                     return
 
-    def _slack(self) -> float:
-        """Return the seconds that are left beside the least rounds of all that are in the race.
-
-        In the first round what is optional has one run: which of a loader's settings is the faster is not known before.
-        """
-        pace, optional = self._pace(), self.optional(self) if self.looks == 0 else ()
-        runs = {one: 1 if one in optional else self.least(one) for one in self.live}
-        missing = (max(0, runs[one] - self._had(one)) * self._takes(one, pace) for one in self.live)
-        return self.limits.seconds - self.seconds - sum(missing)
+    def _slack(self, first: bool = False) -> float:
+        """Return the seconds that are left beside the least rounds of all that are in the race, or the `first` one."""
+        pace, share = self._pace(), FIRST_SHARE if first else 1.0
+        missing = sum(
+            max(0, (1 if first else self.least(one)) - self._had(one)) * self._takes(one, pace) for one in self.live
+        )
+        return share * self.limits.seconds - self.seconds - missing
 
     def _takes(self, one: Hashable, pace: float = 1.0) -> float:
         """Return how many seconds a run takes: as it did, or as is expected of a machine of this `pace`."""

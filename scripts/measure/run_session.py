@@ -271,6 +271,8 @@ class Session:
         middle, found = middles(race), []
         for _, leaders in race.leaders():
             fastest: dict[str, str] = {}
+            most = max((len(race.made[path]) for path in leaders), default=0)  # of one run nothing is known
+            leaders = [path for path in leaders if len(race.made[path]) >= min(LEAST_ROUNDS, most)]
             for path in sorted(leaders, key=middle.__getitem__, reverse=True):
                 fastest.setdefault(self.results[path].loader, path)
             chosen = [*fastest.values()][:MOST_LEADERS]

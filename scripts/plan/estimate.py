@@ -28,7 +28,7 @@ LEAST_ROUNDS = 3  # of a session, however long they take (measure/race.py); one 
 RACE, OF_LEADERS, STEPS, EXPLAINED = "race", "of leaders", "steps", "explained"
 # What a session's time is for, in this order: a part that is not asked for leaves its share to the others, and time
 # that one does not need is for those after it. `of leaders`: a cold cache and trainings, where they alone have these.
-SHARES = {RACE: 0.4, OF_LEADERS: 0.15, STEPS: 0.3, EXPLAINED: 0.15}
+SHARES = {RACE: 0.55, OF_LEADERS: 0.1, STEPS: 0.2, EXPLAINED: 0.15}
 OF_PART = 0.35  # of the minutes, for the session of a part of the items, where there is one
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0

@@ -132,7 +132,7 @@ def test_it_stops_where_nothing_is_left_to_find_out():
 
 
 def test_what_there_is_no_time_for_is_dropped_in_its_order_and_the_rest_has_its_rounds():
-    """In the first round each has a run, if there is time for that and for three rounds of what is not optional."""
+    """In the first round each has a run, if there is time for it; then what is optional is dropped."""
     planted = dict.fromkeys("abcdef", 100.0)
     order = {
         "optional": lambda race: [one for one in "fedc" if one in race.live],
@@ -145,7 +145,7 @@ def test_what_there_is_no_time_for_is_dropped_in_its_order_and_the_rest_has_its_
         runs = Counter(one for one, _, _ in played.accepted)
         assert {one: runs[one] for one in "def"} == dict.fromkeys("def", 1) and min(runs[one] for one in "abc") == 3
     short = Played(planted, seconds=8.0, noise=0.2, **order)
-    assert len(short.race.dropped) == 4 and len(short.accepted) <= 9 and short.now <= 9, "noticed in the first round"
+    assert len(short.race.dropped) == 4 and len(short.accepted) <= 11 and short.now <= 10, "noticed in the first round"
 
 
 def test_disturbed_runs_are_made_again_only_in_time_that_the_least_rounds_leave():
@@ -299,9 +299,9 @@ def test_a_session_of_few_results_has_its_share_of_the_time(minutes, results, se
     ("asked", "left"),
     [
         ({}, [300, 300, 300, 300]),
-        ({"steps": "all"}, [171, 171, 300, 300]),
-        ({"steps": "all", "bottlenecks": "candidates"}, [141, 141, 247, 300]),
-        ({"steps": "all", "bottlenecks": "candidates", "leaders": True}, [120, 165, 255, 300]),
+        ({"steps": "all"}, [220, 220, 300, 300]),
+        ({"steps": "all", "bottlenecks": "candidates"}, [183, 183, 250, 300]),
+        ({"steps": "all", "bottlenecks": "candidates", "leaders": True}, [165, 195, 255, 300]),
     ],
 )
 def test_each_part_of_a_session_ends_in_time_and_leaves_what_it_does_not_need(monkeypatch, asked, left):
