@@ -305,7 +305,9 @@ class Session:
         self.alike = [one for one in self.alike if one.finished] or [self.facts]
         self.facts = self.alike[-1]
         every = self._race(runner, say, self.known(self.alike), among=self.results)
-        self.facts.say(candidates=self._explained(runner, every))
+        asked = {**self.asked, "now": self.now, "step_ms": self.step_ms, "host_share": self.host_share}
+        if self.facts.state.get("explained_for") != [asked, self.facts.records]:  # else there was no more time for it
+            self.facts.say(candidates=self._explained(runner, every), explained_for=[asked, self.facts.records])
         return {"session": self.facts.folder.name, **self.facts.state}
 
     def _race(
