@@ -84,7 +84,10 @@ def headline(tables: Tables, answer: Row) -> str:
     use = f"Use {use_text(row)}"
     if answer["why"] == "keeps_up":
         many = "the only loader that keeps" if not ties else f"the cheapest of {len(ties) + 1} loaders that keep"
-        return f"{use} It is {many} up with your {step:g} ms step."
+        tried = {one["loader"] for one in answer["candidates"] if one["source"] != "unknown"}
+        missing = len({one["loader"] for one in answer["candidates"]} - tried)
+        others = f" {missing} others were not tried with it." if missing > 1 else ""
+        return f"{use} It is {many} up with your {step:g} ms step.{others}"
     if answer["form"] == "equal":
         return f"{use} {_listed(ties, 'and')} {'is' if len(ties) == 1 else 'are'} as fast."
     return use
