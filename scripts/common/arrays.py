@@ -42,7 +42,7 @@ def npy_header(dtype: np.typing.DTypeLike, shape: tuple[int, ...], size: int = 0
 def delivered_items(corpus: Corpus, split: str, progress: Callable[[int], None]) -> Iterator[np.ndarray]:
     """Yield each item of the split in manifest order, in the type and shape of the corpus's `sample`.
 
-    `progress(1)` is called when the next one is asked for: the item has been written. Threads read, check and convert
+    `progress(1)` is called once the item has been written. Threads read, check and convert
     some items ahead. Each comes in an array that is filled again for a later item, valid until the next is asked for:
     the pages of a fresh one would cost as much as the arithmetic.
     """

@@ -70,7 +70,7 @@ def size_of(paths: list[Path]) -> int:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Remove what is asked for, or list what can be."""
+    """Remove the files of a data set, or list what can be removed."""
     known = datasets()
     if arguments.dataset is None:
         for name in known:
