@@ -7,7 +7,7 @@ them again.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-PROTOCOL = 16  # raise it when a change to the protocol of a run makes older runs incomparable
+PROTOCOL = 17  # raise it when a change to the protocol of a run makes older runs incomparable
 REPORT = 3  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
 SPLIT, VALIDATION = "train", "validation"
 

@@ -195,14 +195,17 @@ class ColdCache:
         self._resident = residency(self.files)
         self._begun = self._read_bytes()
 
-    def end(self) -> EpochCache:
-        """Return what the epoch read, and whether that was all but 10 % of the files."""
+    def end(self, share: float = 1.0) -> EpochCache:
+        """Return what the epoch read, and whether that was all but 10 % of its `share` of the files.
+
+        Of a part of an epoch no more than 10 % of the files may have been in the cache: what was read may be others.
+        """
         read = self._read_bytes() - self._begun
-        resident, payload, _ = self._resident
+        resident, payload = self._resident.resident_bytes, share * self._resident.total_bytes
         problem = ""
-        if read < payload * COLD_PERCENT / 100:
+        if read < payload * COLD_PERCENT / 100 or (share < 1 and 100 * self._resident.share > 100 - COLD_PERCENT):
             problem = (
                 f"{read / 1e6:,.1f} of {payload / 1e6:,.1f} MB were read from the device, needed are "
                 f"{COLD_PERCENT:.0f} %; {100 * self._resident.share:.0f} % was in the page cache when the epoch began"
             )
-        return EpochCache(resident, read, payload, problem)
+        return EpochCache(resident, read, round(payload), problem)

@@ -19,7 +19,7 @@ from scripts.machine.page_cache import ColdCache
 from scripts.measure import protocol
 from scripts.measure.ceiling import consumed
 from scripts.measure.sink import Sink
-from scripts.measure.window import buffered_batches, timed
+from scripts.measure.window import buffered_batches, cold_part, timed
 
 LEAST_SECONDS = 0.15  # each speed of a round is taken for at least so long
 WARM_UP_SECONDS = 0.1
@@ -61,6 +61,7 @@ class Explanation:
         """
         # a short window cannot be long beside all that queues hold
         self.held = request.workers + buffered_batches(module, request)
+        self.part = cold_part(request, 2 * self.held, LEAST_SECONDS)
         trials = dict(self._trials(module, request, step))
         rounds: list[Found] = []
         began = self.clock()
@@ -112,7 +113,8 @@ class Explanation:
             return self._warm(sink, **changes)
         timed_: list[protocol.EpochTimes] = []
         while sum(one.seconds for one in timed_) < LEAST_SECONDS:
-            protocol.time_cold_epoch(lambda: self.opened(**changes), sink, self.clock, self.cold, timed_)
+            opened = partial(self.opened, **changes)
+            protocol.time_cold_epoch(opened, sink, self.clock, self.cold, timed_, self.part)
         return sum(one.items for one in timed_) / sum(one.seconds - one.opening_seconds for one in timed_)
 
     def _read_through(self, sink: protocol.Sink) -> None:

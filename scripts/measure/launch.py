@@ -26,6 +26,7 @@ import psutil
 from scripts.common import isolated
 from scripts.common.errors import UserError
 from scripts.common.serving import served
+from scripts.machine.server_process import ending_orphans
 from scripts.measure.sampler import Sampler
 from scripts.plan.results import Measurement
 
@@ -219,6 +220,13 @@ def _status(process: Process, deadline: float, watch: Sampler) -> int:
 @contextmanager
 def _interpreter(job: Job, answer: int) -> Iterator[Process]:
     """Start a new interpreter for a job; it ends with the round, and with this process."""
+    with ending_orphans(), _started(job, answer) as process:
+        yield process
+
+
+@contextmanager
+def _started(job: Job, answer: int) -> Iterator[Process]:
+    """Start a new interpreter for a job, and end it."""
     program = subprocess.Popen(
         [*PROCESS, "--answer", str(answer)],
         env=job.whole_environment(),

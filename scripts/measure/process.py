@@ -31,7 +31,7 @@ from scripts.common import sample
 from scripts.common.errors import run_main
 from scripts.common.serving import served
 from scripts.machine import control_groups
-from scripts.machine.server_process import end_with, keep_orphans
+from scripts.machine.server_process import end_children, end_with, keep_orphans
 from scripts.measure import control_run, launch, one_run, ranks, warm
 from scripts.measure.tensors import taking
 from scripts.plan.results import Bound, Result, Tensors
@@ -89,6 +89,7 @@ def do(job: Mapping[str, Any], pool: Any, started_by: str, answer: int) -> None:
 
 def serve(name: str, call: int | None, batch: Mapping[str, Any] | None) -> None:
     """Fork for jobs until the `call` of Snakemake has ended and nobody asks, or, of a session, stdin ends."""
+    keep_orphans()
     owner = os.pidfd_open(call) if call else sys.stdin.fileno()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
@@ -217,6 +218,7 @@ class Server:
         """Say how a job ended, after all that it had started."""
         launch.end(number)  # until it is waited for, its number is nobody else's
         _, status = os.waitpid(number, 0)
+        end_children({*self.jobs} - {number})  # what has left its tree, whose parents have ended
         client = self.jobs.pop(number)
         with contextlib.suppress(KeyError):  # who asked is gone
             self.events.unregister(client)

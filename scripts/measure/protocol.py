@@ -140,10 +140,29 @@ def run_cold(
     around("before")
     while len(delivered) < epochs or sum(epoch.seconds for epoch in times.epochs) < least_seconds:
         opened_next = partial(opened, len(delivered) + 1)
-        delivered.append(time_cold_epoch(opened_next, sink, clock, cold, times.epochs))
+        delivered.append(time_cold_epoch(opened_next, sink, clock, cold, times.epochs)[1])
     around("after")
     check_epochs(verifier, delivered)
     return times
+
+
+@dataclass(frozen=True)
+class Part:
+    """When a cold epoch is left before its end: so many seconds and batches behind its first one.
+
+    It is not where its rest takes no longer than that.
+    """
+
+    of_items: int
+    of_batches: int
+    seconds: float
+    batches: int = 1
+
+    def over(self, taken: int, seconds: float) -> bool:
+        """Return whether an epoch is left of which so many batches have come, the last `seconds` after the first."""
+        if taken <= self.batches or seconds < self.seconds:
+            return False
+        return (self.of_batches - taken) * seconds / (taken - 1) > self.seconds
 
 
 def time_cold_epoch(
@@ -152,27 +171,38 @@ def time_cold_epoch(
     clock: Callable[[], float],
     cold: ColdCache,
     into: list[EpochTimes],
-) -> Kept:
-    """Put the data out of the cache, time opening a loader and its first epoch; return the checksums of what came."""
+    part: Part | None = None,
+) -> tuple[bool, Kept]:
+    """Put the data out of the cache, time opening a loader and its first epoch, or a `part` of that.
+
+    Return whether it came to its end, and the checksums of what came.
+    """
+    arrived, resolved = noted_by(clock)
+    arrivals, checksums, whole = [], Kept(), True
     cold.evict()
     cold.begin()
     start = clock()
     with opened() as epoch:
         opening = clock() - start
-        [checksums] = time_epochs(counted_on(epoch, -1), sink, 1, clock, 0.0, into)
-        timed = into.pop()
-        into.append(
-            replace(
-                timed,
-                seconds=opening + timed.seconds,
-                gap_seconds=opening + timed.gap_seconds,
-                arrivals_seconds=[opening + at for at in timed.arrivals_seconds],
-                opening_seconds=opening,
-                cache=cold.end()._asdict(),
-            )
-        )
+        stream, first = iter(epoch(0)), None
+        for batch in stream:
+            arrivals.append(arrived())
+            first = clock() if first is None else first
+            checksums.add(sink.consume(batch))
+            if part and part.over(len(arrivals), clock() - first):
+                whole = False
+                break
+        sink.finish()
+        seconds = clock() - start
+        at, sizes, compute = [arrival - start for arrival in resolved(arrivals)], checksums.sizes, sink.computed()
+        state = cold.end(1.0 if whole else sum(sizes) / part.of_items)
+        timed = EpochTimes(seconds, at[0] if at else seconds, sum(sizes), at, sizes, state._asdict(), compute)
+        into.append(replace(timed, opening_seconds=opening))
+        if not whole and hasattr(stream, "close"):
+            stream.close()
+        del stream
     del epoch  # what it refers to may hold the data mapped
-    return checksums
+    return whole, checksums
 
 
 def counted_on(epoch: Epoch, before: int) -> Epoch:

@@ -35,7 +35,17 @@ from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import MEANS, Holding, Sink
 from scripts.measure.step import Stepped, Tried, following, trials, tried, wait
 from scripts.measure.verify import Verifier
-from scripts.measure.window import EMPTY, NOTICED_BYTES_PER_SECOND, Known, buffered_batches, timed
+from scripts.measure.window import (
+    EMPTY,
+    NOTICED_BYTES_PER_SECOND,
+    QUEUES,
+    Known,
+    Window,
+    buffered_batches,
+    cold_part,
+    timed,
+    timed_cold,
+)
 from scripts.plan.results import Result
 
 NO_ROOM = (
@@ -230,24 +240,12 @@ class _Run:
 
     def measure_window(self) -> Times:
         """Time a window of batches, and the in-memory ceiling right before and after it."""
-        wanted, times, sink = self.wanted, Times(), self._sink()
+        wanted, times = self.wanted, Times()
         proven = checksums.load(wanted.checksums)
         before = ceiling.ceiling(self.request, wanted.pool, self.clock)
         self.consuming = threads_here()
-        start = self.clock()
-
-        def first_batch() -> None:
-            self.reached()
-            times.first_batch_seconds = self.clock() - start
-
-        with self._opened() as epoch:
-            times.construct_seconds = self.clock() - start
-            known = Known.of(self.request, self.asked.start_within, wanted.start_seconds)
-            window = timed(epoch, sink, self.clock, wanted.seconds, self._held, self._around, first_batch, known=known)
-            closing = self.clock()
-        times.teardown_seconds = self.clock() - closing
+        window = self._cold_window(times) if self.cache == "cold" else self._warm_window(times)
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
-        self.in_first_epoch = not window.edges[0][0]
         for whole, taken in window.checksums:
             self.different += checksums.check_against(proven, taken, whole, self.tolerance)
             self.delivered += sum(taken.sizes)
@@ -256,7 +254,7 @@ class _Run:
         delivered = [[item for sums in taken for item in sums.item.tolist()] for _, taken in window.checksums]
         found = order.measured(delivered, proven.keys(), self.request.batch_size)
         self.different += order.other_than_proven(self.record["order"], found)
-        times.epochs = window.parts
+        times.epochs, window = window.parts, window.cold()
         found = window.start_seconds()
         cost = wanted.start_seconds if found is None else found
         thought = "proof" if self.asked.start_seconds is None else "runs"
@@ -271,6 +269,34 @@ class _Run:
                 "ceiling": {"before": before, "after": after},
             }
         return times
+
+    def _cold_window(self, times: Times) -> Window:
+        """Time epochs that come from the device; the first batch is that of the first of them."""
+        # each epoch has a seed of its own: an order that no other epoch had
+        opened = lambda number: self._opened(seed=self.request.seed + 1 + number)  # noqa: E731
+        seconds, part = self.wanted.seconds, cold_part(self.request, QUEUES * self._held)
+        window = timed_cold(opened, self._sink(), self.clock, self.cold, seconds, part, self._held, self._around)
+        first = window.parts[0]
+        times.construct_seconds, times.first_batch_seconds = first.opening_seconds, first.gap_seconds
+        return window
+
+    def _warm_window(self, times: Times) -> Window:
+        """Time a window of an open loader, and note the phases around it."""
+        wanted, sink = self.wanted, self._sink()
+        start = self.clock()
+
+        def first_batch() -> None:
+            self.reached()
+            times.first_batch_seconds = self.clock() - start
+
+        with self._opened() as epoch:
+            times.construct_seconds = self.clock() - start
+            known = Known.of(self.request, self.asked.start_within, wanted.start_seconds)
+            window = timed(epoch, sink, self.clock, wanted.seconds, self._held, self._around, first_batch, known=known)
+            closing = self.clock()
+        times.teardown_seconds = self.clock() - closing
+        self.in_first_epoch = not window.edges[0][0]
+        return window
 
     def times(self) -> Times:
         """Take the loader through the protocol as its task and its cache ask, and ranks that read to their ceiling."""

@@ -8,13 +8,16 @@ is long.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from types import ModuleType
 from typing import Any
 
 from scripts.common.request import LoaderRequest
+from scripts.machine.page_cache import ColdCache
 from scripts.measure import protocol
 from scripts.measure.protocol import EpochTimes
 from scripts.measure.sink import Kept
@@ -24,6 +27,7 @@ FIRST_EPOCH_SECONDS = 5.0  # but inside the first one where that would go on for
 NOTICED_BYTES_PER_SECOND = 5e8  # or is read so slowly that what is done once for each page is below 5 % of it,
 INSIDE_SECONDS = 0.5  # not before so long after its first batch
 QUEUES = 4  # a window has at least so many times the batches that a loader holds
+COLD_SECONDS = 5.0  # of a cold epoch at least, which is left then where its rest takes longer than that
 EMPTY = "epoch {} delivered nothing: each epoch must deliver every item again"
 LEAST_START_SHARE = 0.005  # of an epoch: a shorter start is not waited for
 
@@ -54,6 +58,11 @@ class Known:
         return counts and self.left(taken, interval) <= self.start_within
 
 
+def cold_part(request: LoaderRequest, least_batches: int, seconds: float = COLD_SECONDS) -> protocol.Part:
+    """Return when a cold epoch of a request is left before its end."""
+    return protocol.Part(request.items, -(-request.items // request.batch_size), seconds, max(1, least_batches))
+
+
 def buffered_batches(module: ModuleType, request: LoaderRequest) -> int:
     """Return how many batches are in a loader's shuffle buffers, where it says that it has some (`buffered`)."""
     items = min(getattr(module, "buffered", lambda _request: 0)(request), request.items)
@@ -68,6 +77,7 @@ class Window:
     parts: list[EpochTimes] = field(default_factory=list)
     edges: list[tuple[bool, bool]] = field(default_factory=list)  # of each part: its epoch began, ended in the window
     checksums: list[tuple[bool, Kept]] = field(default_factory=list)  # of each epoch: (whole, its checksums)
+    apart: bool = False  # each part is of a loader of its own, whose opening counts as a part of its epoch's start
 
     @property
     def seconds(self) -> float:
@@ -78,6 +88,13 @@ class Window:
     def items(self) -> int:
         """Delivered in the window."""
         return sum(part.items for part in self.parts)
+
+    def cold(self) -> "Window":
+        """Return the same of the epochs that were cold alone, where any was."""
+        cold = [number for number, part in enumerate(self.parts) if not (part.cache and part.cache["problem"])]
+        chosen = cold or range(len(self.parts))
+        parts, edges = [self.parts[number] for number in chosen], [self.edges[number] for number in chosen]
+        return replace(self, parts=parts, edges=edges)
 
     @property
     def starts(self) -> int:
@@ -120,8 +137,8 @@ class Window:
             at = part.arrivals_seconds
             if began and len(at) >= first:
                 yield ending + at[first - 1] - (last + first) * interval
-            last = min(settling, len(at) - 1) if at else 0
-            ending = part.seconds - at[-1 - last] if at else 0.0
+            last = min(settling, len(at) - 1) if at and not self.apart else 0
+            ending = part.seconds - at[-1 - last] if at and not self.apart else 0.0
 
     def steady_rate(self, start_seconds: float) -> float:
         """Return items/s without epoch starts, each of which cost `start_seconds`."""
@@ -140,6 +157,33 @@ class Window:
             return None
         seconds = self.seconds if rate is None else self.items / rate
         return 100 * sum(part.compute_seconds for part in self.parts) / seconds
+
+
+def timed_cold(
+    opened: Callable[[int], AbstractContextManager[protocol.Epoch]],
+    sink: protocol.Sink,
+    clock: Callable[[], float],
+    cold: ColdCache,
+    seconds: float,
+    part: protocol.Part,
+    held_batches: int = 0,
+    around: Callable[[str], None] = lambda _phase: None,
+) -> Window:
+    """Time epochs whose data is not in the cache, of a loader each, for at least `seconds`; return them as a window.
+
+    `opened(number)` constructs the loader of an epoch. A long epoch is left after a `part`, and is the last one.
+    """
+    window = Window(2 * held_batches, apart=True)
+    around("before")
+    while window.seconds < seconds:
+        opened_next = partial(opened, len(window.parts))
+        whole, checksums = protocol.time_cold_epoch(opened_next, sink, clock, cold, window.parts, part)
+        if not checksums.sizes:
+            raise RuntimeError(EMPTY.format(0))
+        window.edges.append((True, whole))
+        window.checksums.append((whole, checksums))
+    around("after")
+    return window
 
 
 def timed(

@@ -24,6 +24,7 @@ DECODED_BYTES_PER_SECOND = 200e6  # what a loader that decodes delivers; of any 
 QUEUES = 6  # times what workers and queues hold, of a run: 2 untimed and the 4 of its window (measure/window.py)
 FIRST_EPOCH_SECONDS = 5.0  # a run's first epoch is untimed unless it is longer or read at less than
 NOTICED_BYTES_PER_SECOND = 5e8  # (measure/window.py)
+LONGEST_COLD_SECONDS = 10.0  # of an epoch from a cold cache, of which a part is timed
 LEAST_ROUNDS = 3  # of a session, however long they take (measure/race.py); one of trainings
 RACE, OF_LEADERS, STEPS, EXPLAINED = "race", "of leaders", "steps", "explained"
 # What a session's time is for, in this order: a part that is not asked for leaves its share to the others, and time
@@ -204,6 +205,9 @@ def run_seconds(result: Result, decodes: bool, measure: Mapping[str, Any], item_
         speed = TRAINED_BYTES_PER_SECOND if result.task in TRAINING else OTHER_PASS_BYTES_PER_SECOND
         return RUN_SECONDS[settings["device"]] + max(measure["seconds"], passes * epoch_bytes / speed)
     rate = DECODED_BYTES_PER_SECOND if decodes else OTHER_PASS_BYTES_PER_SECOND
+    if result.cache == "cold":
+        epoch = min(epoch_bytes / rate, LONGEST_COLD_SECONDS)
+        return RUN_SECONDS[settings["device"]] + max(measure["seconds"], epoch)
     held = (settings["workers"] or 0) * (settings["prefetch"] or 1) * settings["batch_size"] * item_bytes
     first = epoch_bytes / rate
     first = first if first <= FIRST_EPOCH_SECONDS and rate >= NOTICED_BYTES_PER_SECOND else 0.0

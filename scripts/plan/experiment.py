@@ -278,8 +278,8 @@ class Plan:
         """Return a result: what a session measures in each of its rounds."""
         name, module = slug(settings, scenario), self.loaders[loader]
         measure, result = self.config["measure"], f"{tier}/{loader}/{name}"
-        warm = scenario.cache == "warm" and not self.slowed_down(tier)
-        plain = warm and scenario.task not in TRAINING and measure["epochs"] == "auto" and ranks_of(settings) == 1
+        window = scenario.cache in ("warm", "cold") and not self.slowed_down(tier)
+        plain = window and scenario.task not in TRAINING and measure["epochs"] == "auto" and ranks_of(settings) == 1
         return Result(
             **self._measured(result, name, settings, scenario.size),
             **vars(scenario),

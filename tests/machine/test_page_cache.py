@@ -94,6 +94,19 @@ def test_an_epoch_is_cold_where_nearly_all_came_from_the_device(files):
     assert "25 % was in the page cache" in found.problem
 
 
+def test_a_part_of_an_epoch_is_cold_where_its_share_came_from_the_device_and_nothing_was_there(files):
+    read = iter([0, int(1.9 * SIZE), 0, SIZE, 0, 4 * SIZE])
+    cold = page_cache.ColdCache(files[0].parent, lambda: next(read))
+    cold.evict()
+    cold.begin()
+    assert cold.end(0.5) == (0, int(1.9 * SIZE), 2 * SIZE, "")
+    cold.begin()
+    assert "3.0 of 6.0 MB were read" in cold.end(0.5).problem
+    files[0].read_bytes()
+    cold.begin()
+    assert "25 % was in the page cache" in cold.end(0.5).problem, "what was read may be other bytes than were delivered"
+
+
 def run_loader(folder, loader, data, more=(), cached="cold", user=False):
     """Return the record of a run by hand, cold if nothing else is said; of an ordinary user's with `user`."""
     command = [*program_line("run_loader"), "--loader", loader, "--data", data, "--seconds", "0"]

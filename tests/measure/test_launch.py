@@ -248,6 +248,15 @@ def test_a_helper_that_leaves_its_tree_is_seen_with_it_and_ends_with_it(placed, 
     until(lambda: not psutil.pid_exists(int(number.read_text())), 5)
 
 
+@pytest.mark.parametrize("fork", [True, False], ids=["fork", "interpreter"])
+def test_a_helper_that_no_sample_has_seen_ends_with_its_job(placed, tmp_path, server, fork, monkeypatch):
+    monkeypatch.setattr(Sampler, "end_left", lambda _: None)
+    number = tmp_path / "number"
+    first = f"exec({DAEMON.format(number=str(number), program=True)!r}, {{}}); os._exit(1)"
+    done(placed, tmp_path, first, None, server if fork else None, mode="epochs")
+    until(lambda: not psutil.pid_exists(int(number.read_text())), 5)
+
+
 THREADS = """
 import hashlib, threading, time
 

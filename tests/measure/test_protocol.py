@@ -138,8 +138,8 @@ class ColdScene(Scene):
     def begin(self):
         self.take("begin", 40)
 
-    def end(self):
-        self.take("end", 40)
+    def end(self, share):
+        self.take("end" if share == 1 else f"end {share:.2f}", 40)
         return EpochCache(1, 2, 3, "")
 
 

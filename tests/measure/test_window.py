@@ -1,5 +1,6 @@
 """The timed window of a run, by a planted clock: what is timed, what an epoch start costs, when it ends."""
 
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -7,7 +8,8 @@ import torch
 
 from scripts.common.request import LoaderRequest
 from scripts.common.sample import Sample
-from scripts.measure import run, window
+from scripts.machine.page_cache import EpochCache
+from scripts.measure import protocol, run, window
 from scripts.measure.sink import Checksums
 
 ITEMS = 8  # a batch
@@ -61,6 +63,57 @@ def test_the_rate_is_that_of_whole_epochs_wherever_the_window_ends(batches, seco
     assert found.seconds >= seconds and found.utilisation() is None
     (before, began), (after, ended) = machine.phases
     assert (before, after) == ("before", "after") and ended - began == pytest.approx(found.seconds)
+
+
+class ColdMachine(Machine):
+    """The same with a loader that takes 2 s to open, on storage of which so many bytes are read for an item."""
+
+    warm = (False,)  # of epochs, in turn; the last is of all later ones
+
+    @contextmanager
+    def opened(self, number):
+        self.phases.append(number)
+        self.now += 2.0
+        yield self.epoch
+
+    def evict(self):
+        self.now += 100.0
+
+    def begin(self):
+        self.opened_at = len(self.asked)
+
+    def end(self, share):
+        warm = self.warm[min(self.opened_at, len(self.warm) - 1)]
+        return EpochCache(0, 1, round(share * self.batches * ITEMS), "warm" if warm else "")
+
+    def timed(self, seconds, held=0, part=5.0):
+        part = protocol.Part(self.batches * ITEMS, self.batches, part, max(1, 4 * held))
+        return window.timed_cold(self.opened, self, self.clock, self, seconds, part, held, self.phases.append)
+
+
+@pytest.mark.parametrize(
+    ("batches", "seconds", "held", "whole"),
+    [(4, 1.0, 0, [True]), (4, 20.0, 0, [True] * 3), (1000, 1.0, 0, [False]), (1000, 30.0, 4, [False] * 2)],
+)
+def test_a_long_cold_epoch_is_left_and_its_rate_is_that_of_a_whole_one(batches, seconds, held, whole):
+    machine = ColdMachine(batches, 1.0, 3.0)
+    found = machine.timed(seconds, held)
+    assert [ended for _, ended in found.edges] == [ended for ended, _ in found.checksums] == whole
+    assert machine.phases == ["before", *range(len(whole)), "after"] and set(machine.asked) == {0}
+    assert machine.closed == whole.count(False)
+    assert found.start_seconds() == pytest.approx(5.0), "with the loader's opening"
+    assert found.rate(5.0, batches * ITEMS) == pytest.approx(batches * ITEMS / (batches + 5))
+    assert all(part.items >= 4 * held * ITEMS for part in found.parts)
+    assert all(part.cache["payload_bytes"] == part.items and part.opening_seconds == 2.0 for part in found.parts)
+
+
+def test_epochs_that_were_not_cold_do_not_count_where_another_was():
+    machine = ColdMachine(4)
+    machine.warm = (True, False, True)
+    found = machine.timed(20.0)
+    assert len(found.parts) == 4 and found.cold().items == 4 * ITEMS
+    machine.warm = (True,)
+    assert len(machine.timed(20.0).cold().parts) == 4
 
 
 @pytest.mark.parametrize(("seconds", "epochs"), [(10.5, 2), (25.0, 3)])
