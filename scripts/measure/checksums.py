@@ -6,7 +6,7 @@ that a later process need not hash every item against the manifest again.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -52,13 +52,34 @@ def save(path: Path, expected: Mapping[int, tuple[int, ...]]) -> None:
         np.save(file, rows.reshape(len(expected), len(COLUMNS)), allow_pickle=False)
 
 
-def load(path: Path) -> dict[int, tuple[int, ...]]:
+class Proven(Mapping[int, tuple[int, ...]]):
+    """What `save` wrote, of millions of items: {item: (target, data, labels)}, looked up in the array."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows = rows
+
+    def __getitem__(self, item: int) -> tuple[int, ...]:
+        place = int(np.searchsorted(self.rows[:, 0], item))
+        if place == len(self.rows) or self.rows[place, 0] != item:
+            raise KeyError(item)
+        return tuple(self.rows[place, 1:].tolist())
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.rows[:, 0].tolist())
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def load(path: Path) -> Proven:
     """Return what `save` wrote. Raises UserError for any other array."""
     with reading(path, "its proof", delete=path.with_suffix(".json")):
         rows = np.load(path, allow_pickle=False)
         if rows.dtype != np.int64 or rows.ndim != 2 or rows.shape[1] != len(COLUMNS):
             raise ValueError(f"it holds {rows.dtype} {rows.shape}, expected int64 (items, {len(COLUMNS)})")
-    return {index: tuple(sums) for index, *sums in rows.tolist()}
+        if np.any(np.diff(rows[:, 0]) <= 0):
+            raise ValueError("its items are not in order")
+    return Proven(rows)
 
 
 def hash_of(path: Path) -> str:
@@ -87,11 +108,12 @@ def check_against(
     """
     rows, wrong = rows_of(checksums)
     counts = Counter(index for index, *_ in rows)
-    unknown = sorted(counts.keys() - expected.keys())
+    right = {index: expected[index] for index in counts if index in expected}
+    unknown = sorted(counts.keys() - right.keys())
     doubled = sorted(index for index, count in counts.items() if count > 1)
-    known = [(index, tuple(sums), expected[index]) for index, *sums in rows if index in expected]
-    other = sorted({index for index, found, right in known if differ(found, right, tolerance)})
-    missing = sorted(expected.keys() - counts.keys()) if whole else []
+    known = [(index, tuple(sums)) for index, *sums in rows if index in right]
+    other = sorted({index for index, found in known if differ(found, right[index], tolerance)})
+    missing = sorted(index for index in expected if index not in counts) if whole else []
     kinds = {
         "items that are not in the split": unknown,
         "doubled items": doubled,

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from statistics import median
@@ -136,19 +136,6 @@ class _Run:
         self.reached = gpu.reached(request.device)
         varying = request.sample.kind == "image" and prod(request.sample.shape) >= MEANS
         self.tolerance = plugins.pixel_tolerance(module, record["settings"], request.sample) if varying else 0
-        of_all = wanted.rank and self.asked.mode == "epochs" and wanted.checksums
-        self.verifier = Verifier(
-            corpus,
-            SPLIT,
-            request.batch_size,
-            max(1, request.workers),
-            request.device,
-            request.world,
-            plugins.pixel_limit(module, record["settings"], request.sample),
-            self.tolerance,
-            # a rank has other items in each epoch: those of its verify epoch alone say nothing of the others
-            checksums.load(of_all) if of_all else {},
-        )
         self.agreed = wanted.rank.agreed if wanted.rank else bool
         self.groups = tuple(control_groups.joined)
         self.moments: dict[str, host.Moment] = {}
@@ -160,6 +147,23 @@ class _Run:
         self.different: list[str] = []  # how what a run delivered differs from what was proven
         self.delivered = 0  # items of a run
         self.in_first_epoch = False  # whether a run's window began there
+
+    @cached_property
+    def verifier(self) -> Verifier:
+        """What an epoch is held to that is verified: the manifest, which a run of a proven result does not read."""
+        of_all = self.wanted.rank and self.asked.mode == "epochs" and self.wanted.checksums
+        return Verifier(
+            self.corpus,
+            SPLIT,
+            self.request.batch_size,
+            max(1, self.request.workers),
+            self.request.device,
+            self.request.world,
+            plugins.pixel_limit(self.module, self.record["settings"], self.request.sample),
+            self.tolerance,
+            # a rank has other items in each epoch: those of its verify epoch alone say nothing of the others
+            dict(checksums.load(of_all)) if of_all else {},
+        )
 
     @property
     def sound(self) -> bool:

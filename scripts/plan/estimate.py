@@ -5,6 +5,8 @@ Only the presence of files is looked at, never a record: the Snakefile asks at e
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import ceil
+from operator import itemgetter
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +33,7 @@ RACE, OF_LEADERS, STEPS, EXPLAINED = "race", "of leaders", "steps", "explained"
 # that one does not need is for those after it. `of leaders`: a cold cache and trainings, where they alone have these.
 SHARES = {RACE: 0.55, OF_LEADERS: 0.1, STEPS: 0.2, EXPLAINED: 0.15}
 OF_PART = 0.35  # of the minutes, for the session of a part of the items, where there is one
+SHOWN = 4  # dropped results that are named
 LEAST_SESSION_MINUTES = 0.75  # of few results, with what explains them
 TENSORS_SECONDS = 20.0
 WRITTEN_BYTES_PER_SECOND = 150e6  # of decoding, of writing a format, of a copy on a tier
@@ -50,7 +53,8 @@ class Estimate:
     counted: bool  # whether the number of items is known
     leaders_cold: bool  # whether what leads is measured from a cold cache besides
     part: int | None  # items of the part that is measured first
-    dropped: int  # results for which the sessions have no time
+    dropped: Mapping[str, float]  # {id: seconds of its least rounds} of results for which the sessions have no time
+    minutes_for_all: float  # that `measure.minutes` would have to be for none to be dropped
 
     def words(self) -> str:
         """Return it as a line for the terminal."""
@@ -61,14 +65,20 @@ class Estimate:
         size = f"{self.items:,} items" + ("" if self.counted else ", since their number is not known yet")
         part = f" with {self.part:,} items, then the fastest of them with all items" if self.part else ""
         cold = ", then those that lead from a cold cache" if self.leaders_cold else ""
-        dropped = (
-            f" The time set has room for {self.left - self.dropped:,} of them: further settings of slow loaders are "
-            "dropped first (measure.minutes)."
-        )
         return (
             f"{loading}Results: {self.left:,} of {self.results:,} to measure{part}{cold}, about "
             f"{in_words(self.minutes)}, of which {in_words(self.session_minutes)} in sessions; the rest is assumed "
-            f"({size}; docs/measuring.md)." + (dropped if self.dropped else "")
+            f"({size}; docs/measuring.md)." + (self._dropped_words() if self.dropped else "")
+        )
+
+    def _dropped_words(self) -> str:
+        slowest = sorted(self.dropped.items(), key=itemgetter(1), reverse=True)
+        named = ", ".join(f"{one} ({seconds:.0f} s)" for one, seconds in slowest[:SHOWN])
+        more = f" and {len(slowest) - SHOWN} more" if len(slowest) > SHOWN else ""
+        return (
+            f" The time set has room for {self.left - len(slowest):,} of them. Further settings of slow loaders are "
+            f"dropped first, and would take: {named}{more}. For all of them type measure='{{minutes: "
+            f"{ceil(self.minutes_for_all)}}}' behind --config."
         )
 
 
@@ -91,13 +101,14 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
     chosen = plan.chosen or ()
     first = [run for run in runs if not run.if_leads or loaders or (run.id in chosen and run.cache == "warm")]
     depending = [run for run in runs if run not in first]
-    left = [result for result in first if not plan.settled(result)]
+    by_name = bool(loaders)
+    left = [result for result in first if not plan.settled(result, by_name)]
     share = 1 - plan.config["split"]["validation"]
     items, counted = items_of(plan, share, SPLIT)
     seconds = _proof_seconds(plan, left, share)
     followed = [run for run in depending if run.size == WHOLE and plan.part and not plan.settled(run)] if left else []
     seconds += _proof_seconds(plan, followed, share, MOST_LEADERS)
-    sessions = [_session_minutes(plan, group, runs, first, left, items) for group in plan.groups]
+    sessions = [_session_minutes(plan, group, runs, first, left, items, by_name) for group in plan.groups]
     tensors = [] if loaders else [one for one in plan.tensors if not (plan.project / one.path).exists()]
     profiles = [] if loaders else [one for one in plan.tiers if not _there(plan, "placed", f"{one}.json")]
     written = sum(room.needed for room in rooms(plan, loaders))
@@ -113,7 +124,7 @@ def estimate(plan: Plan, loaders: Collection[str] = ()) -> Estimate:
         counted=counted,
         leaders_cold=any(run.cache in COLD and run.size == first[0].size for run in depending) if first else False,
         part=plan.part if not loaders else None,
-        dropped=_dropped(plan, left, items),
+        **_dropped(plan, left, items),
     )
 
 
@@ -149,6 +160,7 @@ def _session_minutes(
     first: Collection[Result],
     left: Collection[Result],
     items: int,
+    by_name: bool,
 ) -> float:
     """Return the minutes that the sessions of a group take for what is left of it: those set, or the rounds asked for.
 
@@ -160,7 +172,7 @@ def _session_minutes(
         return measure["minutes"] * session_share(plan.part, group) if measure["minutes"] != "none" else 0.0
     every = [result for result in plan.results if result.group == group and result in first] or found
     count = plan.part if group == PART else items
-    sessions = max(map(plan.sessions_left, found), default=0)
+    sessions = max((plan.sessions_left(one, by_name) for one in found), default=0)
     if measure["minutes"] != "none":
         quickest: dict[str, float] = {}
         for result in found:
@@ -175,22 +187,27 @@ def _session_minutes(
     return sessions * (warm + COLD_RUNS * sum(sorted(of_leaders)[-MOST_LEADERS:]) * bool(found)) / 60
 
 
-def _dropped(plan: Plan, left: Collection[Result], items: int) -> int:
-    """Return for about how many results the least rounds have no time within `measure.minutes`."""
+def _dropped(plan: Plan, left: Collection[Result], items: int) -> dict[str, Any]:
+    """Return `dropped` and `minutes_for_all` of the estimate: each loader's quickest result is measured in any case."""
     minutes = plan.config["measure"]["minutes"]
     if minutes == "none":
-        return 0
-    count = 0
+        return {"dropped": {}, "minutes_for_all": 0.0}
+    dropped: dict[str, float] = {}
+    for_all = float(minutes)
     for group in plan.groups:
         found = [result for result in left if result.group == group]
         of_leaders = any(one.if_leads and one.group == group for one in plan.results)
         share = shares_of(plan.config["measure"], group, of_leaders)[RACE]
         time = 60 * minutes * session_share(plan.part, group) * share
-        each = sorted(LEAST_ROUNDS * _run_seconds(plan, one, plan.part if group == PART else items) for one in found)
-        while each and sum(each) > time and len(each) > len({one.loader for one in found}):
-            each.pop()
-            count += 1
-    return count
+        count = plan.part if group == PART else items
+        each = {one.id: LEAST_ROUNDS * _run_seconds(plan, one, count) for one in found}
+        for_all = max(for_all, minutes * sum(each.values()) / time)
+        slowest_first = sorted(found, key=lambda one: each[one.id], reverse=True)
+        quickest = {one.loader: one.id for one in slowest_first}
+        for one in slowest_first:
+            if sum(each.values()) > time and one.id != quickest[one.loader]:
+                dropped[one.id] = each.pop(one.id)
+    return {"dropped": dropped, "minutes_for_all": for_all}
 
 
 def _there(plan: Plan, stage: str, name: str) -> bool:

@@ -348,16 +348,17 @@ class Plan:
         fit = [t for t in self.tiers if not self.unreadable(loader, t) and not self.unfit(t, "warm")]
         return min(fit, key=self.in_memory, default=None)
 
-    def settled(self, run: Result) -> bool:
+    def settled(self, run: Result, by_name: bool = False) -> bool:
         """Return whether nothing is left to measure of a result: it has its sessions, no proof, or was not needed."""
-        return self.sessions_left(run) == 0
+        return self.sessions_left(run, by_name) == 0
 
-    def sessions_left(self, run: Result) -> int:
+    def sessions_left(self, run: Result, by_name: bool = False) -> int:
         """Return how many sessions have to measure a result yet: those without a run of it, if it may be proven.
 
-        A session that ended has measured what it did not need, such as a cold result of what does not lead.
+        A session that ended has measured what it did not need, such as a cold result of what does not lead. What a part
+        of the items is enough for is measured with all where its loader is asked for `by_name`.
         """
-        if run.id in self.not_chosen:
+        if run.id in self.not_chosen and not by_name:
             return 0
         bases, alike = self._measured_so_far
         proof = bases.proof(vars(run))

@@ -38,7 +38,7 @@ def rooms(plan: Plan, loaders: Collection[str] = ()) -> list[Room]:
     more than there is room for beside it (measure/choose_whole.py).
     """
     left = [result for result in plan.results if result.loader in (loaders or plan.loaders)]
-    left = [result for result in left if not plan.settled(result)]
+    left = [result for result in left if not plan.settled(result, by_name=bool(loaders))]
     found: dict[int, Room] = {}
 
     def room_of(place: str, path: Path) -> Room:

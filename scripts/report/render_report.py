@@ -79,7 +79,19 @@ TAKES = (
     *("threads_peak", "open_files_peak"),
 )
 _DARK = {"#1f2328": "#e6edf3", "#d0d7de": "#3d444d", "#ffffff": "#151b23"}  # INK, RULE, PAPER of charts/_common.py
-_SHOWN = ("ranking", "best", "formats", "tiers", "training", "seconds", "tensors", "noise", "ladder", "break_even")
+_SHOWN = (
+    "ranking",
+    "best",
+    "formats",
+    "stages",
+    "tiers",
+    "training",
+    "seconds",
+    "tensors",
+    "noise",
+    "ladder",
+    "break_even",
+)
 _TURNING = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\N{REPLACEMENT CHARACTER}")
 _HEADING = re.compile(r'<h2 id="([\w-]+)">([^<]*)</h2>')
 
@@ -258,7 +270,7 @@ def shown_goal(tables: Mapping[str, Any], answer: Mapping[str, Any], goal: Mappi
         "title": TITLES[goal["goal"]] + (f" ({answer['device'].upper()})" if several else ""),
         "row": row,
         "tied": [rows[one] for one in goal["ties"]],
-        "value_text": value_text(goal) if row else "",
+        "value_text": value_text(tables, goal) if row else "",
         "lacking_text": "" if row else LACKING[goal["lacking"]],
         "program": placed_program(row, tables["tiers"]) if row else "",
     }

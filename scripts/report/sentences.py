@@ -8,6 +8,7 @@ from scripts.common.text import bytes_text, duration_text, number_text, percent_
 from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.report.commands import lengthened
 from scripts.report.texts import au_text, place, times_text, unusual_settings
+from scripts.tables.stages import decoding_seconds
 
 MOST_NAMED = 4  # results by name; the rest is counted
 TITLES = {
@@ -178,17 +179,20 @@ def goal_text(tables: Tables, goal: Row) -> str:
     rows = rows_by_id(tables)
     ties = [rows[one] for one in goal["ties"]]
     beside = f"; tied with {_listed(ties, 'and')}" if ties else ""
-    return f"{place(rows[goal['id']])}, {value_text(goal)}{beside}"
+    return f"{place(rows[goal['id']])}, {value_text(tables, goal)}{beside}"
 
 
-def value_text(goal: Row) -> str:
+def value_text(tables: Tables, goal: Row) -> str:
     """Return what a goal is about: a speed, memory, workers, or a time."""
     value = goal["value"]
     if goal["goal"] == "least_memory":
         return f"{bytes_text(value)} at its peak"
     if goal["goal"] == "simplest":
         return f"{value or 'no'} worker{'' if value == 1 else 's'} or threads" if value else "no workers"
-    return f"{duration_text(value)} to write" if goal["goal"] == "cheapest" else f"{number_text(value)} items/s"
+    if goal["goal"] != "cheapest":
+        return f"{number_text(value)} items/s"
+    decoding = decoding_seconds(tables["stages"])
+    return f"{duration_text(value)} to write" + (f", after {duration_text(decoding)} of decoding" if decoding else "")
 
 
 def keeps_up_text(one: Row) -> str:

@@ -10,6 +10,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 NOISE = ("Config file", "Assuming unrestricted", "Building DAG", "Using shell", "Conda environments", "Select jobs")
 NOISE += ("Creating report", "Adding ", "Missing metadata", "Report created", "Complete log", "Elapsed time")
+NOISE += ("Removing temporary output", "DAG of jobs will", "Updating checkpoint")
 
 
 def show_stages() -> None:
@@ -52,5 +53,6 @@ class Stages(logging.Handler):
         seconds = time.monotonic() - self.began[rule]
         ended = done >= planned
         if self.inplace or ended:
-            text = f"{name}: {done} of {max(done, planned)} in {seconds:.0f} s"
+            of = f" of {planned}" if done <= planned else ""  # more: a checkpoint has added some
+            text = f"{name}: {done}{of} in {seconds:.0f} s"
             print(f"\r\033[K{text}" if self.inplace else text, end="\n" if ended else "", file=sys.stderr, flush=True)

@@ -189,7 +189,7 @@ def _others(tables: Tables) -> list[str]:
     """Return what else there is: the other scenarios, what was skipped, and how steady the machine was."""
     shown = {answer["scenario"] for answer in tables["verdict"]["answers"]}
     names = [one for one in scenarios(tables["best"]) if one not in shown and "cold" not in one]
-    lines = [f"Also measured: {', '.join(names)}."] if names else []
+    lines = [f"Also measured: {'; '.join(names)}."] if names else []
     lines += _of_a_part(tables)
     gone = [row for row in tables["skipped"] if row["status"] == "skipped"]
     had = {row["loader"] for row in with_speed(tables["best"])}

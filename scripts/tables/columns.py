@@ -367,6 +367,16 @@ TABLES = {
         Column("items", int, "record: items", "Items", doc="of both splits"),
         replace(_SHARED["items_per_second"], of="record: items_per_second", doc="written"),
     )),
+    "stages": Table("One row per stage of the preparation: fetching, decoding, each format, each copy on a tier.", (
+        Column("stage", heading="Stage", doc="`fetch` from the source; `decode` to the corpus, resampling included; "
+               "`write` a format; `place` a copy on a tier"),
+        _SHARED["format"],
+        _SHARED["tier"],
+        Column("jobs", int, heading="Jobs", doc="of the workflow, of which several may run at once"),
+        Column("seconds", float, heading="Seconds", doc="of all jobs together"),
+        Column("cpu_seconds", float, heading="CPU seconds", doc="the same on the processor; blank: not measured"),
+        Column("bytes", int, heading="Size", format=bytes_text, doc="of all files, linked ones included"),
+    )),
     "tiers": Table("One row per storage tier: what it is, and its speed by fio, or by raw GETs of object storage.", (
         *_shared("tier emulated"),
         Column("path", of="record: path", heading="Path", doc="folder of the tier"),

@@ -1,6 +1,7 @@
 """How long a session is said to take: its minutes, and assumptions for the rest."""
 
 import json
+from math import ceil, floor
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,12 @@ def test_the_least_rounds_of_each_loader_are_finished_in_any_case_and_take_longe
         found.append(estimate(Plan({**plan.config, "measure": short, "sweep": sweep}, project=tmp_path)))
     assert [one.results for one in found] == [8, 8]
     assert [one.session_minutes for one in found] == pytest.approx([0.5, 3 * 2 * (2.2 + 3) / 60], rel=0.05)
-    assert all(one.dropped == 6 and "has room for 2 of them" in one.words() for one in found), "further settings"
+    assert all(len(one.dropped) == 6 and "has room for 2 of them" in one.words() for one in found), "further settings"
     assert estimated.LEAST_ROUNDS == race.LEAST_ROUNDS
+    for minutes, dropped in ((ceil(found[1].minutes_for_all), 0), (floor(found[1].minutes_for_all), 1)):
+        measure = {**short, "minutes": minutes}
+        one = estimate(Plan({**plan.config, "measure": measure, "sweep": sweep}, project=tmp_path))
+        assert bool(one.dropped) == dropped, "the time that is named is enough, and little more than needed"
 
 
 def test_whole_epochs_are_part_of_the_first_round(plan, tmp_path):

@@ -40,5 +40,6 @@ def test_warnings_errors_and_that_nothing_is_to_be_done_are_said_in_full(logger,
     logger.warning("a warning")
     logger.info("Nothing to be done (all requested files are present and up to date).")
     logger.info("Building DAG of jobs...")
+    logger.info("Removing temporary output results/formats/demo/part/npy.")
     assert [said.split()[0] for said in logger.said] == ["Error", "a", "Nothing"]
     assert capsys.readouterr().err == ""

@@ -91,6 +91,8 @@ def test_nothing_is_left_to_do_and_a_loader_by_itself_needs_no_part(project):
     (project.root / "results" / f"{other}.json").unlink()
     found = rules_of(project.planned(f"results/{other}.json"))
     assert found["measure_session"] == 1 and not {"write_part_format", "choose_whole"} & found.keys()
+    said = project.call(f"results/{other}.json", "-n").output
+    assert "to measure" in said and "results are there" not in said, said
 
 
 def test_what_is_freed_is_not_made_again(project):
