@@ -47,8 +47,7 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[Any]:
 def whole_directory(path: Path) -> Iterator[Path]:
     """Yield an empty folder beside `path` that replaces `path` when the block ends without an error."""
     with _aside(path) as aside:
-        for leftover in path.parent.glob(f".{path.name}.partial-*"):
-            shutil.rmtree(leftover)
+        remove_leftovers(path)
         aside.mkdir()
         try:
             yield aside
@@ -57,6 +56,12 @@ def whole_directory(path: Path) -> Iterator[Path]:
             os.replace(aside, path)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what calls that were killed have left beside the folder `path`, which they were writing."""
+    for leftover in path.parent.glob(f".{path.name}.partial-*"):
+        shutil.rmtree(leftover)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -4,11 +4,12 @@ import ctypes
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.common.files import remove_leftovers
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 COPY_BYTES = 4 * 1024 * 1024
@@ -29,15 +30,17 @@ def free_bytes(path: Path) -> int:
 
 
 @contextmanager
-def room_for(path: Path, needed: int, at_most: int | None = None) -> Iterator[None]:
+def room_for(path: Path, needed: int, at_most: Callable[[], int] | None = None) -> Iterator[None]:
     """Run the block, which writes about `needed` bytes at `path`, where that much is free.
 
-    `at_most` lowers what counts as free: a file system in RAM may promise more than the RAM that is left.
+    What a killed call has left of the same folder is removed first. `at_most` returns what lowers what counts as free:
+    a file system in RAM may promise more than the RAM that is left.
 
     Raises UserError before the block where too little is free, and also where the file system (or a quota) runs full
     inside the block.
     """
-    free = free_bytes(path) if at_most is None else min(at_most, free_bytes(path))
+    remove_leftovers(path)
+    free = free_bytes(path) if at_most is None else min(at_most(), free_bytes(path))
     text = (
         f"{path}: needs {needed:,} bytes on its file system ({nearest_existing(path)}), where {{}}. "
         "Free some space, use fewer items, or set a path on a larger file system."

@@ -67,7 +67,7 @@ def place_anew(options: dict[str, Any], source: Path, location: Location) -> Non
     """Have them there as copies, with blocks and pages of their own. Raises UserError as `place` does."""
     needed, _ = tree_size(source)
     folders.make_folder(location.path.parent)
-    free_ram = devices.available_ram() if location.in_memory else None
+    free_ram = devices.available_ram if location.in_memory else None
     with room_for(location.path, needed, at_most=free_ram), whole_directory(location.path) as aside:
         copy_tree(source, aside)
         if free_ram is None:

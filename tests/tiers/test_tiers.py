@@ -346,6 +346,16 @@ def test_place_leaves_nothing_where_it_fails(posix, tmp_path, monkeypatch):
         assert list(tier.iterdir()) == []
 
 
+def test_what_a_killed_call_has_left_takes_no_room_from_the_next_one(posix, tmp_path):
+    source = make_source(tmp_path)
+    tier = tmp_path / "tier"
+    with small_disks.or_skip(tier, "9m"):
+        (tier / ".npy.partial-1").mkdir()
+        (tier / ".npy.partial-1" / "0").write_bytes(bytes(5 << 20))
+        posix.place({}, source, location_of(tier / "npy"))
+        assert [path.name for path in tier.iterdir()] == ["npy"]
+
+
 def test_place_in_ram_counts_the_ram_that_is_left(posix, tmp_path, monkeypatch):
     source = make_source(tmp_path)
     tier = tmp_path / "tier"
