@@ -27,6 +27,7 @@ from scripts.machine.cores import (
 from scripts.machine.own_group import CGROUP, PROC, text_of, throttled_seconds
 from scripts.machine.traffic import counted
 
+KTHREADD = 2  # the process that is the parent of the kernel's threads
 WARM_PERCENT = 1.0  # of the payload that a warm run may read from a device, above which it is warned of
 FROM_DEVICE_PERCENT = 5.0  # above which it is no warm run,
 FROM_DEVICE_BYTES = 4_000_000  # if it is so many: a library's own files, read when they are first needed
@@ -119,7 +120,9 @@ class Moment:
     quota: Quota | None
     threads: Mapping[tuple[int, int], float]  # CPU seconds of each thread of the tree, by (process, thread)
     own_seconds: float
-    served_seconds: float  # of the servers of the storage that is measured, which share this machine with it
+    served_seconds: (
+        float  # of what works for the tree on this machine: servers of its storage, and the kernel's threads
+    )
     read_bytes: int  # that this process tree has had fetched from block devices
     minor_faults: int  # of this process tree: pages that were in memory already
     major_faults: int  # pages that had to be read
@@ -141,12 +144,17 @@ class Moment:
 
 
 def look(
-    clock: Any, proc: Path = PROC, system: Path = SYSTEM, cgroup: Path = CGROUP, root: int | None = None
+    clock: Any,
+    proc: Path = PROC,
+    system: Path = SYSTEM,
+    cgroup: Path = CGROUP,
+    root: int | None = None,
+    kernel: bool = False,
 ) -> Moment:
     """Return the host at this moment. Takes a millisecond or two: never call it inside a timed epoch.
 
     `root`: the process whose tree is meant, by default this one. `proc`, `system`, `cgroup`: where quota, heat
-    and frequency are looked up.
+    and frequency are looked up. `kernel`: its threads work for the tree, as where that reads from a device.
     """
     served = 0.0
     for number in serving_processes():
@@ -165,11 +173,13 @@ def look(
             threads |= {(process.pid, one.id): one.user_time + one.system_time for one in process.threads()}
         except (psutil.Error, FileNotFoundError, ProcessLookupError):
             continue
+    allowed = cores_of(process.pid for process in tree)
+    served += kernel_seconds(allowed) if kernel else 0.0
     frequency, swap = psutil.cpu_freq(), psutil.swap_memory()
     mhz = round(frequency.current, 1) if frequency and frequency.current else None
     return Moment(
         cores=used_by_core(proc),
-        allowed=cores_of(process.pid for process in tree),
+        allowed=allowed,
         quota=quota(proc, cgroup),
         threads=threads,
         own_seconds=own,
@@ -188,6 +198,25 @@ def look(
         swap_used_bytes=swap.used,
         swapped_bytes=swap.sin + swap.sout,
     )
+
+
+def kernel_seconds(cores: Collection[int]) -> float:
+    """Return the CPU seconds of the kernel's threads that were on one of these cores last.
+
+    They read ahead, and free the page cache for what comes. 0.0 in a container, which does not see them.
+    """
+    try:
+        parent = psutil.Process(KTHREADD)
+        threads = parent.children() if parent.name() == "kthreadd" else []
+    except psutil.Error:
+        return 0.0
+    seconds = 0.0
+    for thread in threads:
+        with contextlib.suppress(psutil.Error):
+            if thread.cpu_num() in cores:
+                used = thread.cpu_times()
+                seconds += used.user + used.system
+    return seconds
 
 
 def thermal_throttles(system: Path = SYSTEM) -> int | None:

@@ -3,14 +3,14 @@
     python -m scripts.measure.choose_whole --plan PLAN.json --out results/runs/demo/whole.json
 
 What is within a factor of two of the fastest (at least four loaders), and the current loader, as far as disks and RAM
-have room: the current loader first, then the faster ones before others. The file names the results, and of the others
-why they are not.
+have room: the current loader first, then the faster ones before others. Where that leaves fewer than four loaders, the
+fastest of those for which there is room. The file names the results, and of the others why they are not.
 """
 
 import argparse
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from scripts.plan.results import Result
 from scripts.plan.sizes import FREE_SHARE
 from scripts.tables.chain import chain
 
-VERSION = 1
+VERSION = 2
 NEAR, LEAST_LOADERS = 2.0, 4  # times as slow as the fastest, at most; so many loaders, however slow
 
 Row = Mapping[str, Any]
@@ -105,20 +105,34 @@ def choose(plan: Planned, root: Path = Path()) -> dict[str, Any]:
     read = [row for row in ranking if row["size"] == PART and row["items_per_second"]]
     read = [row for row in read if (row["task"], row["cache"], row["step_ms"]) == ("read", "warm", 0)]
     room, found = Room(plan, root), {"results": [], "left_out": {one.id: SLOWER for one in whole}}
-    wanted = [f"{row['tier']}/{row['loader']}/{row['slug']}" for row in near(read, plan.config["report"]["now"])]
+    wanted = [*near(read, plan.config["report"]["now"])]
+    further = first_of(sorted(read, key=lambda row: -row["items_per_second"]), "device", "loader").values()
     depends = {one.id: one.if_leads for one in whole}
     # What is cold with all items depends on the same from a warm cache, and that on a part of them.
     leads = {one.id: depends.get(one.if_leads) or one.if_leads for one in whole}
     always = [one for one in whole if leads[one.id] is None]
-    asked = [*always, *(one for lead in wanted for one in whole if leads[one.id] == lead)]
+
+    def of(rows: Iterable[Row]) -> list[Result]:
+        led = [f"{row['tier']}/{row['loader']}/{row['slug']}" for row in rows]
+        return [one for lead in led for one in whole if leads[one.id] == lead]
+
+    def take(results: Iterable[Result]) -> None:
+        for result in results:
+            code = room.take(result)
+            if code:
+                found["left_out"][result.id] = code
+            else:
+                found["results"].append(result.id)
+                found["left_out"].pop(result.id)
+
+    asked = [*always, *of(wanted)]
     # Copies in RAM come last: they take room from the page cache, in which the files on disks are to stay.
-    for result in sorted(asked, key=lambda one: bool(one.location.get("in_memory"))):
-        code = room.take(result)
-        if code:
-            found["left_out"][result.id] = code
-        else:
-            found["results"].append(result.id)
-            found["left_out"].pop(result.id)
+    take(one for one in asked if not one.location.get("in_memory"))
+    for row in further:  # the fastest of those for which there is room, where there is none for faster ones
+        measured = {one.split("/")[1] for one in found["results"]}
+        if row not in wanted and len(measured) < LEAST_LOADERS:
+            take(one for one in of([row]) if not one.location.get("in_memory"))
+    take(one for one in asked if one.location.get("in_memory"))
     return found
 
 

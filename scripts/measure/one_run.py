@@ -88,6 +88,15 @@ def group_for(result: Result) -> AbstractContextManager[list[str]]:
     return control_groups.group(data, memory=result.cache == "limited", **reads)
 
 
+def not_permitted(result: Result) -> str | None:
+    """Return why this machine or user cannot have the control groups that a result asks for, or None."""
+    try:
+        with group_for(result):
+            return None
+    except control_groups.NotPermitted as reason:
+        return str(reason)
+
+
 def completed(record: dict[str, Any], watch: sampler.Sampler, crash: str | None) -> dict[str, Any]:
     """Return a run's record with the memory that its process tree was seen to use, and what is to be said of that."""
     warnings = list(record["warnings"])

@@ -61,7 +61,8 @@ OPENED_AGAIN = "the loader cannot be opened again, or left within an epoch"
 WRONG_STAGES = "one of the loader's STAGES does not deliver what its contract says"
 CLOCK = time.perf_counter
 STEP_TRIES = 2  # of the trials with steps, where others take much of the machine
-SECOND_EPOCH_SHARE = 0.5  # of what the verify epoch took: for so long a proof goes on with the second one
+SECOND_EPOCH_SHARE = 0.5  # of what the verify epoch took: for so long a proof goes on with the second one,
+SECOND_EPOCH_SECONDS = 20.0  # at most
 START_GAPS = 7  # between batches, beside which a proof sees what an epoch start takes
 LEAST_PROOF_SHARE = 0.02  # of an epoch: what a start takes that only a proof has seen is then told
 ENOUGH_ROOM = 1 << 50  # bytes: no limit
@@ -211,7 +212,8 @@ class _Run:
 
         The second one is left where it takes longer than a part of the first, and on storage that sends each byte.
         """
-        within = SECOND_EPOCH_SHARE * verify_seconds if self.request.location.path else 0.0
+        longest = min(SECOND_EPOCH_SHARE * verify_seconds, SECOND_EPOCH_SECONDS)
+        within = longest if self.request.location.path else 0.0
         second, ended, cost = self._beginning(1, epoch(1), sink, within)
         self.record["epoch_start_seconds"] = cost
         return [second, self._beginning(2, epoch(2), sink)[0]] if ended and self.verifier.ok else [second]
@@ -361,7 +363,7 @@ class _Run:
             self.record["limits"] = leave_room(self.groups, room, self.peak.used_bytes)
         self.agreed(True)  # all ranks have verified, or ended the last epoch, and no loader is closed
         root = self.wanted.rank.root if self.wanted.rank else os.getpid()
-        self.moments[phase] = host.look(self.clock, root=root)
+        self.moments[phase] = host.look(self.clock, root=root, kernel=self.cache != "warm")
         if phase == "after":
             if self.cache != "cold" and self.request.rank == 0:  # cold: the loaders are closed by then
                 self.readings.append(pss_of_tree(root))

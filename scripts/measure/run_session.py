@@ -236,6 +236,11 @@ class Session:
         of_leaders = self._of_leaders(race)
         later = self._race(runner, noted, self.known([self.facts]), self._left(OF_LEADERS), of_leaders, least=0)
         later.run()
+        no_time = [one for one in (*race.dropped, *of_leaders) if not self.facts.rounds(one)]
+        for one in no_time:
+            if one_run.not_permitted(self.results[one]):  # its record says so, and takes no time
+                self._run(runner, one, 0, 0)
+                self._accept(one, 0, 0)
         self.facts.say(
             asked=self.asked,
             ended=race.ended,
@@ -244,7 +249,7 @@ class Session:
             runs=self.facts.records,
             made_again=self.facts.state.get("made_again", 0) + race.made_again + later.made_again,
             left_early=sorted(set(race.scenarios) - set(race.live)),
-            no_time=sorted(one for one in (*race.dropped, *of_leaders) if not self.facts.rounds(one)),
+            no_time=sorted(one for one in no_time if not self.facts.rounds(one)),
             finished=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
 

@@ -39,4 +39,5 @@ def lengthened(tables: Tables, row: Mapping[str, Any], factor: float) -> tuple[s
     key = "train_repeats" if row["task"] in TRAINING else "minutes" if timed else "repeats"
     least, noun = (1, "minutes") if key == "minutes" else (2, "repeats")
     count = max(least, ceil(factor * (measure.get(key) or 1)))
+    noun = noun.removesuffix("s") if count == 1 else noun
     return f"{count} {noun}", command(tables, f"measure='{{{key}: {count}}}'")

@@ -7,7 +7,7 @@ from typing import Any
 
 from scripts.common.groups import grouped
 from scripts.common.scenarios import scenarios
-from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES, NOT_LEADING, ORDERS, WHOLE
+from scripts.common.vocabulary import BOTTLENECKS, LIFETIMES, NO_ROOM, NOT_LEADING, ORDERS, RAM_FULL, SLOWER, WHOLE
 from scripts.decide.panel import asked, main_panel, with_speed
 from scripts.report.changes import comparison_lines
 from scripts.report.groups import compared_once
@@ -116,7 +116,9 @@ def _cold(tables: Tables, answer: Row, colour: bool) -> list[str]:
     same = {"device": answer["device"], "cache": "cold", "task": "read", "step_ms": 0}
     rows = [row for row in tables["best"] if all(row[name] == value for name, value in same.items())]
     rows = [row for row in rows if row["status"] in ("ok", "failed")]
-    return [_title(tables, rows[0]), *_table(rows, {}, colour), ""] if rows else []
+    if not rows or rows[0]["scenario"] == answer["scenario"]:  # the table above is of these
+        return []
+    return [_title(tables, rows[0]), *_table(rows, {}, colour), ""]
 
 
 def _table(rows: Sequence[Row], candidates: Mapping[str, Row], colour: bool) -> list[str]:
@@ -213,10 +215,20 @@ def _of_a_part(tables: Tables) -> list[str]:
     if not names or not whole:
         return []
     items = tables["dataset"]["part"]
-    return [
-        f"With {items:,} items alone, on which they were slower: {', '.join(map(_clean, names))}. All with all items: "
-        "measure='{part: none}'."
-    ]
+    codes = {(row["loader"], row["reason_code"]) for row in tables["skipped"]}
+    lines = []
+    for code, why, advice in (
+        (NO_ROOM, "the disk has no room for all", "free some, then type the same command"),
+        (RAM_FULL, "RAM has no room for all", "name a disk in storage"),
+        (SLOWER, "they were slower on these", "measure='{part: none}' measures them with all"),
+    ):
+        found = [name for name in names if (name, code) in codes]
+        names = [name for name in names if name not in found]
+        if found:
+            lines.append(
+                f"With {items:,} items alone, since {why}: {', '.join(map(_clean, found))}. To change it: {advice}."
+            )
+    return lines
 
 
 def _kept(tables: Tables) -> list[str]:

@@ -258,6 +258,16 @@ def test_a_record_says_all_of_it():
     assert said["glibc"] is None or said["glibc"][0].isdigit()
 
 
+def test_the_kernels_threads_work_for_what_reads_from_a_device():
+    every = range(os.cpu_count())
+    seconds = host.kernel_seconds(every)
+    if not any(process.name() == "kthreadd" for process in psutil.process_iter() if process.pid == host.KTHREADD):
+        pytest.skip("a container, which does not see the kernel's threads")
+    assert seconds > 0 and host.kernel_seconds([]) == 0
+    found = host.look(time.perf_counter, kernel=True)
+    assert seconds <= found.served_seconds < seconds + 60 and host.look(time.perf_counter).served_seconds == 0
+
+
 def test_the_server_of_what_is_measured_is_no_disturbance(monkeypatch):
     program = "import time\nwhile time.process_time() < 0.3: pass\ntime.sleep(60)"
     server = subprocess.Popen([sys.executable, "-c", program])

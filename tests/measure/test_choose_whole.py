@@ -91,6 +91,14 @@ def test_faster_loaders_have_the_room_that_there_is_and_others_say_why_not(plan,
     assert loaders(nothing) == ["soundfile"]
 
 
+def test_where_there_is_no_room_for_the_fastest_the_next_ones_are_measured_that_fit(plan, monkeypatch):
+    slow = {**SPEEDS, "webdataset": 4000.0, "torchaudio": 350.0, "spdl": 340.0, "dali_wav": 330.0, "spdl_dataset": 1.0}
+    raw = {**plan.config, "loaders": [*slow]}
+    found = chosen(Plan(raw, project=plan.project), monkeypatch, free=1000, speeds=slow)
+    assert loaders(found) == ["soundfile", "torchaudio", "spdl", "dali_wav"], "their files are the corpus's own"
+    assert {code for one, code in found["left_out"].items() if "disk/ring/" in one} == {NO_ROOM}
+
+
 def test_a_format_that_is_there_takes_no_room(plan, monkeypatch):
     write_json(plan.project / "results" / "formats" / "demo" / "memmap.json", {"bytes": FLOAT})
     found = chosen(plan, monkeypatch, free=1.3 * FLOAT)

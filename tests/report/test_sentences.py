@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from scripts.report import terminal
 from scripts.report.sentences import (
     CAUSES,
     CAUTIONS,
@@ -45,3 +46,15 @@ def test_no_sentence_is_too_long(tmp_path, form):
 def test_no_template_is_too_long():
     assert [text for texts in (CAUSES, CAUTIONS, LACKING) for text in texts.values() if too_long(text)] == []
     assert too_long("word " * 26) and not too_long("word " * 25)
+
+
+def test_what_a_part_alone_was_measured_of_says_why():
+    """A loader without room for all of its items is not said to be slower."""
+    rows = {"current": "whole", "ring": "part", "arrow": "part", "zarr": "part"}
+    codes = {"ring": "disk-full", "arrow": "ram-full", "zarr": "slower-on-part"}
+    best = [{"loader": name, "size": size, "items_per_second": 1.0} for name, size in rows.items()]
+    skipped = [{"loader": name, "reason_code": code} for name, code in codes.items()]
+    lines = terminal._of_a_part({"best": best, "skipped": skipped, "dataset": {"part": 1000}})
+    assert len(lines) == 3 and all("1,000 items alone" in line for line in lines)
+    for line, (name, word) in zip(lines, {"ring": "disk", "arrow": "RAM", "zarr": "slower"}.items(), strict=True):
+        assert f": {name}." in line and word in line and ("slower" in line) == (name == "zarr")
