@@ -5,13 +5,11 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO
-
-import psutil
 
 PRCTL, PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = ctypes.CDLL(None).prctl, 1, 36  # prctl(2)
 
@@ -71,32 +69,3 @@ def end_with(parent: int) -> None:
 def keep_orphans(kept: bool = True) -> None:
     """Have what this process has started stay below it, whatever sessions it begins and whatever parents end."""
     PRCTL(PR_SET_CHILD_SUBREAPER, int(kept))
-
-
-@contextmanager
-def ending_orphans() -> Iterator[None]:
-    """Kill what a program that the block has started and waited for has left behind, in whatever session.
-
-    The block starts no process that outlasts it.
-    """
-    known = _children()
-    keep_orphans()
-    try:
-        yield
-    finally:
-        end_children(known)
-        keep_orphans(False)
-
-
-def end_children(known: Collection[int] = ()) -> None:
-    """Kill and wait for all children of this process but the known ones, and for all that is below them."""
-    while left := _children() - {*known}:
-        for process in left:  # what one of them has started is a child of this process from now on
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):  # somebody else has waited for it
-                os.waitpid(process, 0)
-
-
-def _children() -> set[int]:
-    return {process.pid for process in psutil.Process().children()}

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -26,7 +26,7 @@ import psutil
 from scripts.common import isolated
 from scripts.common.errors import UserError
 from scripts.common.serving import served
-from scripts.machine.server_process import ending_orphans
+from scripts.machine.server_process import keep_orphans
 from scripts.measure.sampler import Sampler
 from scripts.plan.results import Measurement
 
@@ -304,6 +304,35 @@ def _end_session(leader: int) -> None:
     for process in {leader, *members}:
         for left in SHARED_MEMORY.glob(f"torch_{process}_*"):
             left.unlink(missing_ok=True)
+
+
+@contextmanager
+def ending_orphans() -> Iterator[None]:
+    """Kill what a program that the block has started and waited for has left behind, in whatever session.
+
+    The block starts no process that outlasts it.
+    """
+    known = _children()
+    keep_orphans()
+    try:
+        yield
+    finally:
+        end_children(known)
+        keep_orphans(False)
+
+
+def end_children(known: Collection[int] = ()) -> None:
+    """Kill and wait for all children of this process but the known ones, and for all that is below them."""
+    while left := _children() - {*known}:
+        for process in left:  # what one of them has started is a child of this process from now on
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):  # somebody else has waited for it
+                os.waitpid(process, 0)
+
+
+def _children() -> set[int]:
+    return {process.pid for process in psutil.Process().children()}
 
 
 def _sessions_below(pid: int) -> list[int]:

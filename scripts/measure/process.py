@@ -31,7 +31,7 @@ from scripts.common import sample
 from scripts.common.errors import run_main
 from scripts.common.serving import served
 from scripts.machine import control_groups
-from scripts.machine.server_process import end_children, end_with, keep_orphans
+from scripts.machine.server_process import end_with, keep_orphans
 from scripts.measure import control_run, launch, one_run, ranks, warm
 from scripts.measure.tensors import taking
 from scripts.plan.results import Bound, Result, Tensors
@@ -218,7 +218,7 @@ class Server:
         """Say how a job ended, after all that it had started."""
         launch.end(number)  # until it is waited for, its number is nobody else's
         _, status = os.waitpid(number, 0)
-        end_children({*self.jobs} - {number})  # what has left its tree, whose parents have ended
+        launch.end_children({*self.jobs} - {number})  # what has left its tree, whose parents have ended
         client = self.jobs.pop(number)
         with contextlib.suppress(KeyError):  # who asked is gone
             self.events.unregister(client)
