@@ -196,7 +196,7 @@ class ColdCache:
         self._begun = self._read_bytes()
 
     def end(self, share: float = 1.0) -> EpochCache:
-        """Return what the epoch read, and whether that was all but 10 % of its `share` of the files.
+        """Return the bytes that the epoch read, and whether that was all but 10 % of its `share` of the files.
 
         Of a part of an epoch no more than 10 % of the files may have been in the cache: what was read may be others.
         """

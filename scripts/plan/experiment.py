@@ -356,7 +356,7 @@ class Plan:
         """Return how many sessions have to measure a result yet: those without a run of it, if it may be proven.
 
         A session that ended has measured what it did not need, such as a cold result of what does not lead. What a part
-        of the items is enough for is measured with all where its loader is asked for `by_name`.
+        of the items is enough for is measured with all where the user names its loader (`by_name`).
         """
         if run.id in self.not_chosen and not by_name:
             return 0

@@ -31,21 +31,21 @@ def rows(plan: Mapping[str, Any], root: Path) -> Iterator[Row]:
             seconds, busy = (sum(float(job[name]) for job in jobs) for name in ("s", "cpu_time"))
             yield {"stage": stage, "jobs": len(jobs), "seconds": seconds, "cpu_seconds": busy}
     for name in plan["formats"]:
-        yield from _record(WRITE, root / "results" / "formats" / dataset, name, name)
+        yield from _record(WRITE, root / "results" / "formats" / dataset, name)
     for tier in plan["tiers"]:
         for name in plan["formats"]:
-            yield from _record(PLACE, root / "results" / "placed" / dataset / tier, name, name, tier)
+            yield from _record(PLACE, root / "results" / "placed" / dataset / tier, name, tier)
 
 
 def _jobs(path: Path) -> list[dict[str, str]]:
-    """Return what Snakemake measured of a job; of one that was too short for it, nothing."""
+    """Return Snakemake's measurement of a job; of one that was too short for it, nothing."""
     with reading(path, "Snakemake"), open(path, encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file, delimiter="\t"))
     return [one for one in found if one["cpu_time"] not in ("NA", "")]
 
 
-def _record(stage: str, folder: Path, file: str, format: str, tier: str = "") -> Iterator[Row]:
-    for path in (folder / f"{file}.json", folder / "part" / f"{file}.json"):
+def _record(stage: str, folder: Path, format: str, tier: str = "") -> Iterator[Row]:
+    for path in (folder / f"{format}.json", folder / "part" / f"{format}.json"):
         if path.is_file():
             with reading(path, "the workflow"):
                 record = read_json(path)
