@@ -2,7 +2,7 @@
 
     python -m bench.attach                   # the 26 planted trainings
     python -m bench.attach --helps 10        # also: a gain of 1.3 and none, so many times each
-    python -m bench.attach --overhead        # what the watch costs a loop of 5 ms steps, and the same losses
+    python -m bench.attach --overhead 5      # what the watch costs a batch, in pairs of runs
     python -m bench.attach --only thread     # one of them
 
 Each training runs once without attach, where the script itself takes the times of its batches, and once with it. Ends
@@ -120,8 +120,8 @@ def planted(only: str | None, budget: float) -> int:
         true, found = truth(case.given, case.ranks), attached(case.given, case.ranks, budget)
         problems = wrong(case, true, found)
         bad += bool(problems)
-        au = found["au"]
-        said = f"AU {100 * true['step_ms'] / true['period_ms']:5.1f} found {au['percent']:5.1f} ({au['low'] or 0:.0f} to {au['high'] or 0:.0f})"
+        true_au, au = 100 * true["step_ms"] / true["period_ms"], found["au"]
+        said = f"AU {true_au:5.1f} found {au['percent']:5.1f} ({au['low'] or 0:.0f} to {au['high'] or 0:.0f})"
         steps = f"step {true['step_ms']:6.2f} found {found['step_ms']:6.2f}"
         print(f"{name:<30} {said}  {steps}  {found['verdict']:<12} {'; '.join(problems) or 'right'}", flush=True)
     return bad
@@ -146,11 +146,28 @@ def helps(times: int) -> int:
     return int(min(told.values()) < 0.9 * times)
 
 
+def overhead(pairs: int) -> int:
+    """Print what the watch costs a batch; return 1 where that is more than 0.5 % of a step of 5 ms."""
+    costs = []
+    for _ in range(pairs):
+        took = []
+        for before in ([], [str(ATTACH), "--passive"]):
+            with tempfile.TemporaryDirectory() as folder:
+                done = python([*before, str(PLANTED.with_name("overhead.py"))], 1, Path(folder))
+            took.append(float(next(line for line in done.stdout.splitlines() if line.startswith("micro")).split()[1]))
+        costs.append(took[1] - took[0])
+        print(f"a batch takes {took[0]:.1f} us, watched {took[1]:.1f} us", flush=True)
+    middle = sorted(costs)[len(costs) // 2]
+    print(f"the watch costs {middle:.1f} us a batch, {100 * middle / 5000:.2f} % of 5 ms")
+    return int(middle > 25)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the program's options."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", help="part of a case's name")
     options.add_argument("--budget", type=float, default=20.0, help="seconds of each (default: 20)")
+    options.add_argument("--overhead", type=int, default=0, metavar="PAIRS", help="pairs of runs")
     options.add_argument("--helps", type=int, default=0, metavar="TIMES", help="how often gains are planted")
     return options
 
@@ -158,8 +175,9 @@ def parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Run the planted trainings."""
     given = parser().parse_args()
-    bad = helps(given.helps) if given.helps else planted(given.only, given.budget)
-    sys.exit(bool(bad))
+    if given.overhead:
+        sys.exit(overhead(given.overhead))
+    sys.exit(bool(helps(given.helps) if given.helps else planted(given.only, given.budget)))
 
 
 if __name__ == "__main__":

@@ -20,13 +20,16 @@ class Verb(NamedTuple):
 
 
 VERBS = {
+    "attach": Verb("scripts.attach.by_hand", "is it my loader, which line, what helps: run a training under attach"),
     "plan": Verb("scripts.plan.print_plan", "what a config would measure, and how long that takes"),
     "run": Verb("scripts.measure.by_hand", "run one loader once, on one machine or several nodes"),
     "tables": Verb("scripts.tables.make_tables", "make the tables of a session from its records"),
     "decide": Verb("scripts.report.print_verdict", "print the verdict as JSON, also for other numbers"),
     "ranking": Verb("scripts.report.print_ranking", "print a session's ranking, and what to use"),
     "program": Verb("scripts.report.print_program", "print the program behind a result, to paste"),
-    "compare": Verb("scripts.report.compare", "compare a session with an earlier one; status 1 if it got slower"),
+    "compare": Verb(
+        "scripts.report.compare", "compare a session, or an attach.json, with an earlier one; status 1 if it got slower"
+    ),
     "figures": Verb("scripts.report.draw_figures", "draw the charts of a report"),
     "report": Verb("scripts.report.render_report", "render the report as one HTML file"),
     "free": Verb("scripts.plan.free", "free the disk of formats and copies; measurements stay"),

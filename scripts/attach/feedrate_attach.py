@@ -46,8 +46,8 @@ from typing import Any, Optional
 VERSION = 1  # of attach.json
 WARM_UP = 5  # batches at the start that do not count
 WATCHED = 100  # batches to watch before anything is tried
-ROUNDS, FEWEST_ROUNDS = 6, 4
-RUN_SECONDS, SHORTEST_RUN, LONGEST_RUN = 1.5, 12, 400  # a run of a source: seconds, batches
+ROUNDS, FEWEST_ROUNDS = 8, 5
+RUN_SECONDS, SHORTEST_RUN, LONGEST_RUN = 1.0, 12, 400  # a run of a source: seconds, batches
 SETTLE = 4  # batches of a run that do not count, beside those that workers hold ready
 KEPT_BYTES = 512 * 2**20  # of batches to hand out again
 BOUND, FREE = 90.0, 95.0  # percent AU: input-bound below, not bound above
@@ -584,7 +584,7 @@ class Watch:
         self.synchronise: Callable[[], None] = nothing
         self.rank, self.world = rank_and_world()
         self.gpu: list[float] = []
-        self.measured: Optional[float] = None  # percent of this machine's cores that were busy while it was watched
+        self.cpu_percent: Optional[float] = None  # of this machine's cores, busy while it was watched
 
     # Hooks
 
@@ -809,7 +809,7 @@ class Watch:
 
     def _begin(self, seen: Seen, iteration: Iteration) -> None:
         """Start the rounds with the next batch."""
-        self.measured = 100 * (cpu_seconds() - self.cpu) / ((clock() - self.began) * (os.cpu_count() or 1))
+        self.cpu_percent = 100 * (cpu_seconds() - self.cpu) / ((clock() - self.began) * (os.cpu_count() or 1))
         plan = self.plan if self.world > 1 else self._plan(seen)
         sources = [self._source(seen, name, change, iteration.real) for name, change in plan["names"]]
         for source in sources:
@@ -890,7 +890,7 @@ class Watch:
         partial = Path(f"{self.out}.partial")
         partial.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
         os.replace(partial, self.out)
-        print("\n".join(["", *words(found), f"  written: {self.out}"]), flush=True)
+        print("\n".join(["", *words(found, str(self.out)), f"  written: {self.out}"]), flush=True)
 
     def _ranks(self, found: dict[str, Any]) -> list[dict[str, Any]]:
         """What each rank waits; rank 0 waits for the others to say it."""
@@ -1088,10 +1088,10 @@ def profile(loader: Any) -> dict[str, Any]:
         for chosen in loader.sampler if whole else loader.batch_sampler:
             keys = [chosen] if whole else list(chosen)
             started = clock()
-            items = [dataset[key] for key in keys]
+            items = fetched(dataset, keys)
             collate(items[0] if whole else items)
             plain += clock() - started
-            items = [lines.run(lambda key=key: dataset[key], reading) for key in keys]
+            items = lines.run(lambda keys=keys: fetched(dataset, keys), reading)
             lines.run(lambda items=items: collate(items[0] if whole else items), collating)
             count += len(keys)
             if count >= ITEMS or clock() - began > ITEM_SECONDS:
@@ -1112,6 +1112,12 @@ def profile(loader: Any) -> dict[str, Any]:
                 }
             )
     return {"items": count, "item_ms": 1000 * (plain or total) / max(1, count), "lines": rows}
+
+
+def fetched(dataset: Any, keys: list[Any]) -> list[Any]:
+    """The items of some keys, as a DataLoader's worker takes them."""
+    many = getattr(dataset, "__getitems__", None)
+    return many(keys) if many else [dataset[key] for key in keys]
 
 
 def starts_of(loader: Any) -> list[dict[str, Any]]:
@@ -1180,7 +1186,8 @@ def finding(watch: Watch) -> dict[str, Any]:
     if seen is None or len(seen.waits) < 2:
         batches = "no batch" if seen is None else f"{seen.batches} batch" + "es" * (seen.batches > 1)
         watch.notes.append(
-            f"found {batches} of a DataLoader, needed are 3; other loaders: for batch in feedrate_attach.watch(loader)"
+            f"found {batches} of a DataLoader in this process, needed are 3. "
+            "Other loaders: for batch in feedrate_attach.watch(loader)"
         )
         return found
     skip = WARM_UP if len(seen.waits) > 3 * WARM_UP else 0
@@ -1204,18 +1211,21 @@ def finding(watch: Watch) -> dict[str, Any]:
         loader=about_loader(seen.loader),
         epoch_starts={"seconds": start, "share": start_share, "seen": len(seen.first)},
         slowest=slowest(waits),
-        cpu_percent=watch.measured,
+        cpu_percent=watch.cpu_percent,
         gpu_percent=statistics.fmean(watch.gpu) if watch.gpu else None,
         host_share=None,
         lines=watch.lines,
         tried=[],
         starts=watch.starts,
         items=items_of(seen),
+        audio=audio_of(seen),
     )
     if watch.rounds is not None:
         add_rounds(found, watch.rounds, start, length)
     if watch.optimizer_thread and seen.thread != watch.optimizer_thread and found["au"]["by"] == "waits":
         watch.notes.append("another thread takes the batches: what it waits says little. Run without --passive")
+    if found["environment"]["gpu"] and found["au"]["by"] == "waits":
+        watch.notes.append("the GPU may work while your loop waits, so AU is at least this. Run without --passive")
     if not watch.optimizer_steps:
         watch.notes.append("saw no optimizer step: it looked at the loader that gave the most batches")
     low, high = (
@@ -1307,6 +1317,17 @@ def items_of(seen: Seen) -> Optional[dict[str, Any]]:
     return {"number": len(seen.sums), "distinct": len(set(seen.sums)), "digest": f"{digest:08x}"}
 
 
+def audio_of(seen: Seen) -> Optional[dict[str, Any]]:
+    """Sample rate in Hz and seconds of an item, where the dataset has the rate as an attribute; else None."""
+    dataset, about = getattr(seen.loader, "dataset", None), seen.about or {}
+    for name in ("sample_rate", "sampling_rate", "target_sample_rate", "sr"):
+        rate, shape = getattr(dataset, name, None), about.get("shape") or [0]
+        channels = shape[1] if len(shape) == 3 else 1
+        if isinstance(rate, int) and 4000 <= rate <= 384_000 and shape[-1] >= rate / 10 and channels <= 2:
+            return {"sample_rate": rate, "seconds": shape[-1] / rate}
+    return None
+
+
 # What it says
 
 
@@ -1318,7 +1339,7 @@ SAID = {
 }
 
 
-def words(found: dict[str, Any]) -> list[str]:
+def words(found: dict[str, Any], out: str) -> list[str]:
     """attach.json for a terminal."""
     notes = [f"  note: {one}" for one in found["notes"]]
     if found["au"] is None:
@@ -1369,7 +1390,7 @@ def words(found: dict[str, Any]) -> list[str]:
             "  first batch with one worker: " + "; ".join(f"{name} {seconds:.1f} s" for name, seconds in took.items())
         )
     if found["verdict"] in ("INPUT-BOUND", "CLOSE"):
-        lines.append(f"  next, in feedrate's folder: snakemake --config training={found.get('out', 'attach.json')}")
+        lines.append(f"  next, in feedrate's folder: snakemake --config training={out}")
     return lines + notes
 
 

@@ -35,14 +35,26 @@ def verdict(tables: Tables) -> dict[str, Any]:
         )
     corpus = tables["dataset"]["corpus"]
     natural, items = items_of(tables) if corpus else (None, None)
+    found = [_answer(tables, device) for device in devices(tables)]
     return {
         "version": VERSION,
         "dataset": tables["dataset"]["dataset"],
         "yours": yours._asdict(),
         "now": asked(tables, "now"),
+        "training": _training(tables["dataset"]["config"].get("training"), found[0]),
         "data": {"item_bytes": natural, "items": items},
-        "answers": [_answer(tables, device) for device in devices(tables)],
+        "answers": found,
     }
+
+
+def _training(training: Row | None, answer: Row) -> dict[str, Any] | None:
+    """Return what attach found of the user's training, and its AU and speed with the choice as the loader."""
+    if training is None:
+        return None
+    au = next((one["au"] for one in answer["candidates"] if one["id"] == answer["choice"]), None)
+    most = training["headspace_items_per_second"]
+    rate = au * most / 100 if au is not None and most else None
+    return {**training, "choice_au": au, "choice_items_per_second": rate}
 
 
 def _answer(tables: Tables, device: str) -> dict[str, Any]:

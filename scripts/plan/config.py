@@ -26,6 +26,7 @@ from scripts.common.vocabulary import SCENARIO_KEYS, TASKS
 from scripts.loaders import _own
 from scripts.machine.cores import cores_allowed, physical_cores_allowed
 from scripts.plan.names import check as check_names
+from scripts.plan.training_file import with_training
 
 SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
 PRESETS = PROJECT / "workflow" / "presets"
@@ -109,7 +110,7 @@ def requested(raw: Mapping[str, Any], overrides: Mapping[str, Any], asked: Itera
     not exist.
     """
     _check_typed(overrides)
-    config = with_overrides(with_preset(raw, overrides), overrides)
+    config = with_training(with_overrides(with_preset(raw, overrides), overrides), overrides)
     if isinstance(config.get("storage"), Mapping):  # --config storage='{ram: null}' leaves that tier out, or a preset
         own = _mapping(raw.get("storage"))
         config["storage"] = {

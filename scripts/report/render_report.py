@@ -62,6 +62,7 @@ from scripts.report.sentences import (
     longer,
     lost_texts,
     rows_by_id,
+    training_text,
     value_text,
 )
 from scripts.report.shown import shown_tables
@@ -199,6 +200,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "answer": answer,
         "row": row,
         "row_program": {"row": row, "program": row and placed_program(row, tables["tiers"])},
+        "your_training": training_text(tables),
         "headline": headline(tables, answer),
         "how_sure": how_sure(answer),
         "longer": longer(tables, answer),

@@ -73,6 +73,25 @@ def rows_by_id(tables: Tables) -> dict[str, Row]:
     return {row["id"]: row for row in (*tables["ranking"], *tables["best"])}
 
 
+def training_text(tables: Tables) -> str:
+    """Return what attach found of the user's training, and what the choice would give it; nothing without attach."""
+    training = tables["verdict"]["training"]
+    if training is None:
+        return ""
+    waits, rate = 100 - training["au_percent"], training["items_per_second"]
+    speed = f": {number_text(rate)} items/s" if rate else ""
+    if training["verdict"] == "NOT-BOUND":
+        return f"Your training hardly waits for its loader (AU {au_text(training['au_percent'])}){speed}."
+    ends = (training["au_high"], training["au_low"])
+    interval = "" if None in ends else f" ({100 - ends[0]:.0f} to {100 - ends[1]:.0f})"
+    text = f"Your training waits for its loader {waits:.0f} % of its time{interval}{speed}."
+    if training["choice_items_per_second"] is None:
+        return text
+    choice = rows_by_id(tables)[answer_of(tables)["choice"]]
+    with_choice = number_text(training["choice_items_per_second"])
+    return f"{text} With {place(choice)} it would reach {with_choice}, your own transforms apart."
+
+
 def headline(tables: Tables, answer: Row) -> str:
     """Return what to use, in a sentence."""
     rows = rows_by_id(tables)

@@ -26,6 +26,7 @@ from scripts.report.sentences import (
     longer,
     lost_texts,
     target_text,
+    training_text,
 )
 from scripts.report.shown import of_each_loader
 from scripts.report.texts import interval_text, place, rank_text, times_text
@@ -74,6 +75,8 @@ def ranking_lines(tables: Tables, colour: bool) -> list[str]:
 
 def _first(tables: Tables, answer: Row) -> Iterator[tuple[int, str, str]]:
     """Yield (indent, text, ANSI code) of what to use, how sure that is, what it gives, and what was lost."""
+    if text := training_text(tables):
+        yield 0, text, _BOLD
     yield 0, headline(tables, answer), _BOLD
     yield 0, how_sure(answer) + _longer(tables, answer), ""
     if text := gain(tables, answer):

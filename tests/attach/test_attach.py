@@ -110,7 +110,7 @@ def test_a_script_that_ends_before_the_watch(tmp_path):
 def test_one_batch_is_too_few(tmp_path):
     done, found = attach(tmp_path, "plain.py", "1", "8", "0")
     assert done.returncode == 0 and found["verdict"] == "NOT-SEEN"
-    assert "found 1 batch of a DataLoader, needed are 3" in done.stdout
+    assert "found 1 batch of a DataLoader in this process, needed are 3" in done.stdout
 
 
 def test_a_script_that_raises_keeps_its_status(tmp_path):
