@@ -1,4 +1,7 @@
-"""`feedrate attach`: runs scripts/attach/feedrate_attach.py, which stands alone, with this Python."""
+"""Runs scripts/attach/feedrate_attach.py, which stands alone, with this Python.
+
+    feedrate attach --passive train.py
+"""
 
 import argparse
 import os

@@ -258,7 +258,7 @@ class Source:
 
 
 class Perfect(Source):
-    """Batches that are there already: those of the last run of the loader as it is."""
+    """Batches that are there already: those of the last run of the loader as it is, or a few where all are alike."""
 
     def __init__(self) -> None:
         super().__init__("perfect", {})
@@ -485,8 +485,8 @@ class Rounds:
             gave = clock()
             self.given += 1
             if self.counting:
-                if source.name == "as it is":
-                    self.perfect.keep(batch)
+                if source.name == "as it is" and self.watch.lead.varies:  # type: ignore[union-attr]
+                    self.perfect.keep(batch)  # else those of the watch do: kept memory cannot be used again
                 self.items += about_batch(batch)["items"] or 0
             self.ours = clock() - (began if feeder is self.perfect else gave)
             return batch
