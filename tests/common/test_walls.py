@@ -14,6 +14,7 @@ PLUGINS = ("kinds", "sources", "formats", "tiers", "loaders")
 # What each room may import, beside itself.
 LEFT = {
     "common": (),
+    "attach": ("common",),
     "machine": ("common",),
     **dict.fromkeys(PLUGINS, ("common", "machine")),
     "plan": ("common", "machine", *PLUGINS),
@@ -21,7 +22,7 @@ LEFT = {
     "decide": ("common",),
     "tables": ("common", "decide"),
     "measure": ("common", "machine", *PLUGINS, "plan", "decide", "tables"),  # a session asks for the verdict
-    "report": ("common", "decide", "tables"),
+    "report": ("attach", "common", "decide", "tables"),
     "feedrate": ("common",),  # the command, a file in no room: it imports the module of a verb by name
 }
 FILES = sorted(path for path in SCRIPTS.rglob("*.py"))
