@@ -1,6 +1,6 @@
 """Runs scripts/attach/feedrate_attach.py, which stands alone, with this Python; it has the options.
 
-    feedrate attach ... train.py
+feedrate attach ... train.py
 """
 
 import argparse

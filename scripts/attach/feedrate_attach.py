@@ -209,9 +209,9 @@ class Seen:
         """Seconds that the start of an epoch costs beside its batches at `period` seconds each."""
         reach = queued_by(self.loader) + WARM_UP
         later = [one[reach] - one[0] - (reach - 1) * period for one in self.marks[1:] if len(one) > reach]
-        if later:
+        if later and queued_by(self.loader) and not self.varies:
             return max(0.0, statistics.median(later))
-        return max(0.0, statistics.median(self.first) - period) if self.first else 0.0
+        return max(0.0, statistics.median(self.first) - statistics.fmean(self.waits)) if self.waits else 0.0
 
 
 class Iteration:
@@ -616,8 +616,11 @@ class Watch:
         backward = torch.Tensor.backward
 
         def noting_backward(loss: Any, *arguments: Any, **named: Any) -> Any:
-            if len(watch.losses) < LOSSES and watch.rounds is None and os.getpid() == watch.process:
-                watch.losses.append(loss.detach())
+            if os.getpid() == watch.process:
+                if len(watch.losses) < LOSSES and watch.rounds is None:
+                    watch.losses.append(loss.detach())
+                if not watch.optimizer_steps:  # a trainer may have optimizers that are not PyTorch's
+                    watch.fed()
             return backward(loss, *arguments, **named)
 
         torch.Tensor.backward = noting_backward  # type: ignore[method-assign,assignment]
@@ -638,8 +641,12 @@ class Watch:
         return Iteration(self, seen, make(), began)
 
     def stepped(self) -> None:
-        """Note an optimizer step: the loaders that gave a batch since the last one feed it."""
+        """Note an optimizer step."""
         self.optimizer_steps += 1
+        self.fed()
+
+    def fed(self) -> None:
+        """Note that the loaders that gave a batch since the last time feed the training."""
         self.optimizer_thread = threading.get_ident()
         for key in self.since_step:
             self.seen[key].in_steps += 1
@@ -718,12 +725,14 @@ class Watch:
         candidates = [one for one in self.seen.values() if one.batches]
         if not candidates:
             return None
-        return max(candidates, key=lambda one: (one.in_steps if self.optimizer_steps else 0, one.batches))
+        return max(candidates, key=lambda one: (one.in_steps, one.batches))
 
     def _due(self, seen: Seen) -> bool:
         """Whether the rounds begin with this batch."""
-        if self.leading() is not seen or (self.optimizer_steps and not seen.in_steps):
+        if self.leading() is not seen:
             return False
+        if not seen.in_steps and clock() - seen.marks[0][0] < self.budget:
+            return False  # it may be a validation before the first step
         if self.world > 1:
             return self._due_on_all_ranks(seen)
         return self._watched(seen)
@@ -774,7 +783,7 @@ class Watch:
 
         def turns() -> list[Turn]:
             whole = length * max(1, math.ceil(count / length)) if short else count
-            batches = [count if name == "perfect" else whole for name, _ in names]
+            batches = [count if name == "perfect" and not seen.varies else whole for name, _ in names]
             sources = [self._source(seen, name, change, None) for name, change in names]
             return turns_of(sources, batches, rounds, step, period, seen.varies)
 
@@ -1226,7 +1235,7 @@ def finding(watch: Watch) -> dict[str, Any]:
         watch.notes.append("another thread takes the batches: what it waits says little. Run without --passive")
     if found["environment"]["gpu"] and found["au"]["by"] == "waits":
         watch.notes.append("the GPU may work while your loop waits, so AU is at least this. Run without --passive")
-    if not watch.optimizer_steps:
+    if not seen.in_steps:
         watch.notes.append("saw no optimizer step: it looked at the loader that gave the most batches")
     low, high = (
         found["au"][key] if found["au"][key] is not None else found["au"]["percent"] for key in ("low", "high")
@@ -1248,6 +1257,11 @@ def add_rounds(found: dict[str, Any], rounds: Rounds, start: float, length: Opti
     left = 1.0 if whole or not length else length * period / (start + length * period)
     items = statistics.fmean(own.items.values()) or found["batch"]["items"]
     names = ("percent", "low", "high")
+    if au[1] > 1.01:
+        rounds.watch.notes.append(
+            f"your loop was {100 * (au[0] - 1):.0f} % slower on kept batches than on your loader's: they are not alike, "
+            "or your loader leaves them in the cache"
+        )
     found["au"] = {name: max(0.0, min(100.0, 100 * value * left)) for name, value in zip(names, au)}
     found["au"]["by"] = "rounds"
     found.update(

@@ -54,7 +54,9 @@ def test_each_verb_has_a_help_of_its_own(verb):
 
 
 def test_an_unknown_verb_is_refused_with_the_nearest():
-    with pytest.raises(UserError, match=r"found the verb 'rankin', allowed are attach, plan, .* Did you mean 'ranking'\?"):
+    with pytest.raises(
+        UserError, match=r"found the verb 'rankin', allowed are attach, plan, .* Did you mean 'ranking'\?"
+    ):
         feedrate.parser_of("rankin")
 
 
