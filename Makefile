@@ -26,7 +26,7 @@ scenes: $(READY) ## what the terminal, the page and errors say in the tests, wri
 bench: $(READY) ## ratios, each measured side by side in one run
 	@python -m bench.bench
 
-selftest: $(READY) ## proof that the instrument and what is said are right, some twenty minutes
+selftest: $(READY) ## proof that the instrument and what is said are right, some thirty-five minutes
 	@python -m bench.selftest
 
 # What `make gpu` needs of requirements.lock: 6 GB instead of 8. WHEELS names a folder of them, for a machine without a registry.

@@ -59,7 +59,9 @@ PLAN_AHEAD = 50  # batches between a plan and its start, so that all ranks see i
 CLEAR = 1.05  # a change whose interval lies inside 1/CLEAR..CLEAR is called "no change"
 T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365}  # Student's t by number of rounds
 T_99 = {2: 63.66, 3: 9.925, 4: 5.841, 5: 4.604, 6: 4.032, 7: 3.707, 8: 3.499}
+ALONE = "not all ranks run under attach, so nothing was tried: start each under attach, as with torchrun"
 LOSSES = 1000  # of the first steps, to be compared
+MOST_LOADERS = 32  # that are watched at a time
 NO_BATCH = object()
 clock = time.perf_counter
 
@@ -131,14 +133,16 @@ def size_of(tensor: Any) -> int:
 
 def about_batch(batch: Any) -> dict[str, Any]:
     """Type, items, bytes, and shape and dtype of the largest tensor of a batch; None where unknown."""
-    tensors = tensors_of(batch)
     about = {"type": type(batch).__name__, "items": None, "bytes": None, "shape": None, "dtype": None}
-    if not tensors:
-        return about
-    largest = max(tensors, key=size_of)
-    about.update(bytes=sum(map(size_of, tensors)), shape=[int(size) for size in largest.shape])
-    about["items"] = about["shape"][0] if about["shape"] else None
-    about["dtype"] = str(largest.dtype).replace("torch.", "")
+    try:
+        tensors = tensors_of(batch)
+        if tensors:
+            largest = max(tensors, key=size_of)
+            about.update(bytes=sum(map(size_of, tensors)), shape=[int(size) for size in largest.shape])
+            about["items"] = about["shape"][0] if about["shape"] else None
+            about["dtype"] = str(largest.dtype).replace("torch.", "")
+    except Exception:  # a type that has a shape of its own idea
+        pass
     return about
 
 
@@ -176,7 +180,9 @@ class Seen:
         self.kept: list[Any] = []
         self.about: Optional[dict[str, Any]] = None
         self.varies = False  # whether its batches differ in shape
-        self.items = 0
+        self.items = self.looked = 0  # items in so many batches
+        self.of_epochs: list[int] = []  # batches of each epoch that is over
+        self.interrupted = False  # by another loader, such as a validation's
         self.came: Optional[float] = None
         self.thread = 0
         self.sums: list[int] = []  # checksums of the items of the first epoch
@@ -185,12 +191,16 @@ class Seen:
         """Note a batch."""
         if iteration.fresh:
             iteration.fresh = False
+            iteration.began = max(iteration.began, asked - iteration.took)  # it may have been made long before
+            if self.epochs:
+                self.of_epochs.append(self.batches - sum(self.of_epochs))
             self.epochs += 1
             self.first.append(came - iteration.began)
             self.marks.append([iteration.began])
-        else:
+        elif self.came is not None and not self.interrupted:
             self.waits.append(came - asked)
-            self.steps.append(asked - self.came if self.came is not None else 0.0)
+            self.steps.append(asked - self.came)
+        self.interrupted = False
         if len(self.marks[-1]) < 64:
             self.marks[-1].append(asked)
         self.came, self.thread = came, threading.get_ident()
@@ -200,10 +210,15 @@ class Seen:
             self.about = self.about or about
             self.varies |= about["shape"] != self.about["shape"]
             self.items += about["items"] or 0
+            self.looked += 1
 
     def items_a_batch(self) -> Optional[float]:
         """Mean number of items of a batch; None where unknown."""
-        return self.items / (1 + self.batches // 16) if self.items else None
+        return self.items / self.looked if self.items else None
+
+    def epoch_length(self) -> Optional[int]:
+        """Batches of an epoch, as the loop takes them; None where unknown."""
+        return round(statistics.median(self.of_epochs)) if self.of_epochs else length_of(self.loader)
 
     def start_seconds(self, period: float) -> float:
         """Seconds that the start of an epoch costs beside its batches at `period` seconds each."""
@@ -211,7 +226,9 @@ class Seen:
         later = [one[reach] - one[0] - (reach - 1) * period for one in self.marks[1:] if len(one) > reach]
         if later and queued_by(self.loader) and not self.varies:
             return max(0.0, statistics.median(later))
-        return max(0.0, statistics.median(self.first) - statistics.fmean(self.waits)) if self.waits else 0.0
+        each = queued_by(self.loader) and not self.loader.persistent_workers  # starts workers in each epoch
+        first = self.first if each and not self.first[1:] else self.first[1:]  # the very first one also opens files
+        return max(0.0, statistics.median(first) - statistics.fmean(self.waits)) if first and self.waits else 0.0
 
 
 class Iteration:
@@ -219,6 +236,7 @@ class Iteration:
 
     def __init__(self, watch: Watch, seen: Seen, real: Optional[Iterator[Any]], began: float) -> None:
         self.watch, self.seen, self.real, self.began = watch, seen, real, began
+        self.took = clock() - began  # to make the iterator
         self.fresh = True
 
     def __iter__(self) -> Iteration:
@@ -271,8 +289,10 @@ class Perfect(Source):
     def keep(self, batch: Any) -> None:
         """Keep a batch of the present run of the loader as it is."""
         if self.bytes <= KEPT_BYTES:
-            self.fresh.append(handed_out(batch))
-            self.bytes += sum(map(size_of, tensors_of(batch)))
+            tensors = tensors_of(batch)
+            shared = any(getattr(one, "is_shared", bool)() and not one.is_cuda for one in tensors)
+            self.fresh.append(cloned(batch) if shared else handed_out(batch))  # shared memory is short
+            self.bytes += sum(map(size_of, tensors))
 
     def take_over(self) -> None:
         """Hand out from now on what was kept last."""
@@ -304,6 +324,10 @@ class Real(Source):
 
     def begin(self) -> None:
         if self.epoch:
+            if getattr(self.loader, "persistent_workers", False) and hasattr(self.real, "_sampler_iter"):
+                self.real._sampler_iter = iter(())
+                for _ in self.real:  # what is under way, which the end of an epoch does not have
+                    pass
             self.real = None  # the next batch starts an epoch, which is counted
 
     def give(self) -> Any:
@@ -399,11 +423,14 @@ def alternatives(loader: Any, pinning: bool, short_epochs: bool) -> list[tuple[s
     return trials
 
 
-def fits_shared_memory(loader: Any, batch_bytes: Optional[int]) -> bool:
-    """Whether the batches that workers hold ready fit into half of the free shared memory."""
-    if not queued_by(loader) or not batch_bytes or not os.path.isdir("/dev/shm"):
-        return True
-    return (queued_by(loader) + 2) * batch_bytes < shutil.disk_usage("/dev/shm").free / 2
+def shared_bytes(loader: Any, batch_bytes: Optional[int]) -> int:
+    """Bytes of shared memory that the batches of a DataLoader's workers take."""
+    return (queued_by(loader) + 2) * (batch_bytes or 0) if queued_by(loader) else 0
+
+
+def free_shared_memory() -> float:
+    """Bytes of shared memory that are free."""
+    return shutil.disk_usage("/dev/shm").free if os.path.isdir("/dev/shm") else math.inf
 
 
 @dataclasses.dataclass
@@ -451,6 +478,7 @@ class Rounds:
         self.asked = self.seconds = self.cpu = self.ours = 0.0
         self.items = self.number = 0
         self.cpu_shares: list[float] = []
+        self.failed: Optional[Exception] = None  # of the user's own loader
         self.until = 0.0  # batches that the loop must have used before a run counts, where a thread runs ahead
 
     def source(self) -> Optional[Source]:
@@ -468,17 +496,26 @@ class Rounds:
             if self.counting and self.given >= turn.settle + turn.batches:
                 self._close(source, turn)
                 continue
-            if not self.counting and self.given >= turn.settle and self.watch.used() >= self.until:
+            late = self.given >= turn.settle + 200  # of what the loop uses nothing is known
+            used = self.watch.world > 1 or late or self.watch.used() >= self.until
+            if not self.counting and self.given >= turn.settle and used:
                 self._open(source)
                 self.given = turn.settle
             feeder = self.perfect if source.error else source
             began = clock()
             try:
+                if not self.given and feeder is source and isinstance(source, Real) and not source.epoch:
+                    for _ in range(source.queued):  # what was made while others had their turn is no speed
+                        source.give()
                 batch = feeder.give()
             except StopIteration:
-                raise
+                if feeder is self.sources[0]:
+                    raise
+                source.error = "it gave no batch"
+                continue
             except Exception as error:
                 if feeder.name in ("as it is", "perfect"):
+                    self.failed = error
                     raise
                 source.error = f"{type(error).__name__}: {error}".strip().splitlines()[0][:200]
                 continue
@@ -513,7 +550,7 @@ class Rounds:
         self.seconds += clock() - self.asked
         if self.number >= 2 and not source.error:
             source.periods[turn.round] = self.seconds / self.number
-            source.items[turn.round] = self.items / self.number
+            source.items[turn.round] = self.items / turn.batches
             if source is self.perfect and self.seconds > 0 and not self.watch.threaded():
                 self.cpu_shares.append(min(1.0, (time.thread_time() - self.cpu) / self.seconds))
         if source.name == "as it is":
@@ -570,7 +607,7 @@ class Watch:
         self.losses: list[Any] = []
         self.rounds: Optional[Rounds] = None
         self.lead: Optional[Seen] = None
-        self.over = self.reported = False
+        self.over = self.reported = self.stopped = False
         self.calls_after = 0
         self.lines: Optional[dict[str, Any]] = None
         self.starts: list[dict[str, Any]] = []
@@ -617,8 +654,8 @@ class Watch:
 
         def noting_backward(loss: Any, *arguments: Any, **named: Any) -> Any:
             if os.getpid() == watch.process:
-                if len(watch.losses) < LOSSES and watch.rounds is None:
-                    watch.losses.append(loss.detach())
+                if len(watch.losses) < LOSSES and watch.rounds is None and loss.numel() == 1:
+                    watch.losses.append(loss.detach().clone())
                 if not watch.optimizer_steps:  # a trainer may have optimizers that are not PyTorch's
                     watch.fed()
             return backward(loss, *arguments, **named)
@@ -629,7 +666,10 @@ class Watch:
         """An epoch of a loader; watched in the training's own process only."""
         if os.getpid() != self.process or self.reported or getattr(loader, "_feedrate_own", False):
             return make()
-        key = key or (id(getattr(loader, "dataset", loader)), getattr(loader, "batch_size", None), len_or_none(loader))
+        key = key or key_of(loader)
+        if len(self.seen) > MOST_LOADERS:  # a script that makes datasets without end
+            idle = [one for one in self.seen if self.seen[one] is not (self.lead or self.leading())]
+            self.seen.pop(idle[0], None)
         seen = self.seen.setdefault(key, Seen(loader, key))
         if self.rounds is not None and seen is self.lead:
             self.rounds.interrupted = True
@@ -648,8 +688,9 @@ class Watch:
     def fed(self) -> None:
         """Note that the loaders that gave a batch since the last time feed the training."""
         self.optimizer_thread = threading.get_ident()
-        for key in self.since_step:
-            self.seen[key].in_steps += 1
+        for key in list(self.since_step):
+            if key in self.seen:
+                self.seen[key].in_steps += 1
         self.since_step.clear()
 
     def next(self, iteration: Iteration) -> Any:
@@ -674,6 +715,9 @@ class Watch:
         if self.over or rounds is not None:
             return batch
         try:
+            if self.optimizer_steps and not seen.in_steps:
+                for one in self.seen.values():
+                    one.interrupted |= one is not seen
             seen.note(iteration, asked, came, batch)
             self.since_step[seen.key] += 1
             if self.world > 1 and self.store is None:
@@ -716,7 +760,8 @@ class Watch:
         """Batches that the optimizer has used."""
         if not self.threaded():
             return math.inf
-        return self.optimizer_steps * max(1, round(self.at_plan[0] / max(1, self.at_plan[1])))
+        each = self.at_plan[0] / max(1, self.at_plan[1])  # batches of an optimizer step
+        return self.optimizer_steps * (round(each) if each >= 1 else 1 / round(1 / each))
 
     # Phases
 
@@ -735,6 +780,10 @@ class Watch:
             return False  # it may be a validation before the first step
         if self.world > 1:
             return self._due_on_all_ranks(seen)
+        if group_store() is not None:
+            self.notes.append(ALONE)
+            self.passive = True
+            return False
         return self._watched(seen)
 
     def _watched(self, seen: Seen) -> bool:
@@ -748,9 +797,7 @@ class Watch:
         if self.begin_at is None:
             if self.rank == 0 and self._watched(seen):
                 if int(self.store.add("feedrate/attached", 0)) < self.world:
-                    self.notes.append(
-                        "not all ranks run under attach, so nothing was tried: start each, as torchrun does"
-                    )
+                    self.notes.append(ALONE)
                     self.passive = True
                     return False
                 self.plan = self._plan(seen)
@@ -768,7 +815,7 @@ class Watch:
         period = max(1e-6, step + statistics.fmean(waits))
         if self.optimizer_thread and seen.thread != self.optimizer_thread:
             step = period / 2  # a thread's own waiting says little
-        length = len_or_none(seen.loader) if is_dataloader(seen.loader) else None
+        length = seen.epoch_length() if is_dataloader(seen.loader) else None
         count = int(min(LONGEST_RUN, max(SHORTEST_RUN, RUN_SECONDS / period)))
         short = bool(length and length <= 2 * count and self.world == 1)
         names = [("as it is", {}), ("perfect", {})]
@@ -821,10 +868,13 @@ class Watch:
         self.cpu_percent = 100 * (cpu_seconds() - self.cpu) / ((clock() - self.began) * (os.cpu_count() or 1))
         plan = self.plan if self.world > 1 else self._plan(seen)
         sources = [self._source(seen, name, change, iteration.real) for name, change in plan["names"]]
+        room = free_shared_memory() / 2
         for source in sources:
             if isinstance(source, Real):
                 source.epoch = plan["epoch"]
-                if not fits_shared_memory(source.loader, (seen.about or {}).get("bytes")):
+                taken = shared_bytes(source.loader, (seen.about or {}).get("bytes")) if source.change else 0
+                room -= taken
+                if taken and room < 0:
                     source.error = "its batches would not fit into /dev/shm"
         perfect = sources[1]
         perfect.fresh = list(seen.kept)  # type: ignore[attr-defined]
@@ -853,6 +903,8 @@ class Watch:
         except StopIteration:
             raise
         except Exception as error:
+            if error is rounds.failed:
+                raise  # as it would without attach
             self._failed(error)
             iteration.real = rounds.sources[0].real or own_iterator(iteration.seen.loader)  # type: ignore[attr-defined]
             self.rounds, self.over = None, True
@@ -869,7 +921,7 @@ class Watch:
 
     def _end(self) -> None:
         """Look at single items, report, and see to it that the training ends."""
-        self.over = True
+        self.over = self.stopped = True
         loader = self.lead.loader  # type: ignore[union-attr]
         for source in self.rounds.sources:  # type: ignore[union-attr]
             source.close()
@@ -892,14 +944,18 @@ class Watch:
         if self.reported:
             return
         self.reported = self.over = True
-        found = finding(self)
-        found["ranks"] = self._ranks(found)
-        if self.rank:
-            return
-        partial = Path(f"{self.out}.partial")
-        partial.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(partial, self.out)
-        print("\n".join(["", *words(found, str(self.out)), f"  written: {self.out}"]), flush=True)
+        try:
+            found = finding(self)
+            found["ranks"] = self._ranks(found)
+            if self.rank:
+                return
+            print("\n".join(["", *words(found, str(self.out))]), flush=True)
+            partial = Path(f"{self.out}.partial")
+            partial.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            os.replace(partial, self.out)
+            print(f"  written: {self.out}", flush=True)
+        except Exception:  # the training keeps its own exit status
+            traceback.print_exc()
 
     def _ranks(self, found: dict[str, Any]) -> list[dict[str, Any]]:
         """What each rank waits; rank 0 waits for the others to say it."""
@@ -956,7 +1012,7 @@ def cpu_seconds() -> float:
 
 def rank_and_world() -> tuple[int, int]:
     """Which process of how many this is, as torchrun, srun and accelerate launch say it."""
-    for rank, world in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
+    for rank, world in (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
         if os.environ.get(rank, "").isdigit() and os.environ.get(world, "").isdigit():
             return int(os.environ[rank]), int(os.environ[world])
     return 0, 1
@@ -971,12 +1027,23 @@ def group_store() -> Any:
     return dist.distributed_c10d._get_default_store()
 
 
-def len_or_none(loader: Any) -> Optional[int]:
-    """Batches of an epoch, None where a loader does not say."""
+def length_of(loader: Any) -> Optional[int]:
+    """Batches of an epoch, None where a loader does not say; that of a stream is not asked, which would note it."""
+    from torch.utils.data import IterableDataset
+
+    if isinstance(getattr(loader, "dataset", None), IterableDataset):
+        return None
     try:
         return len(loader)
     except Exception:
         return None
+
+
+def key_of(loader: Any) -> tuple[Any, ...]:
+    """What a DataLoader has in common with the one of the next epoch, where a script makes a new one for each."""
+    sampler = getattr(loader, "sampler", None)
+    samplers = (type(getattr(loader, "batch_sampler", None)), type(sampler), length_of(sampler))
+    return (id(getattr(loader, "dataset", loader)), getattr(loader, "batch_size", None), *samplers)
 
 
 # Which line
@@ -1082,7 +1149,7 @@ def profile(loader: Any) -> dict[str, Any]:
     dataset, collate = loader.dataset, loader.collate_fn
     lines = Lines(files_of(dataset, getattr(dataset, "dataset", None), getattr(dataset, "transform", None), collate))
     reading, collating = ("dataset", 0), ("collate", 0)
-    count, plain, began = 0, 0.0, clock()
+    count, timed, plain, began = 0, 0, 0.0, clock()
     if isinstance(dataset, IterableDataset):
         stream, batch = iter(dataset), loader.batch_size or 1
         next(stream, None)
@@ -1094,15 +1161,17 @@ def profile(loader: Any) -> dict[str, Any]:
             count += len(items)
     else:
         whole = loader.batch_size is None and loader.batch_sampler is None
-        for chosen in loader.sampler if whole else loader.batch_sampler:
+        for turn, chosen in enumerate(loader.sampler if whole else loader.batch_sampler):
             keys = [chosen] if whole else list(chosen)
-            started = clock()
-            items = fetched(dataset, keys)
-            collate(items[0] if whole else items)
-            plain += clock() - started
-            items = lines.run(lambda keys=keys: fetched(dataset, keys), reading)
-            lines.run(lambda items=items: collate(items[0] if whole else items), collating)
-            count += len(keys)
+            if turn % 2 == 0:  # other items than those of the profile, which would be in caches
+                started = clock()
+                items = fetched(dataset, keys)
+                collate(items[0] if whole else items)
+                plain, timed = plain + clock() - started, timed + len(keys)
+            else:
+                items = lines.run(lambda keys=keys: fetched(dataset, keys), reading)
+                lines.run(lambda items=items: collate(items[0] if whole else items), collating)
+                count += len(keys)
             if count >= ITEMS or clock() - began > ITEM_SECONDS:
                 break
     total = sum(lines.seconds.values()) or 1.0
@@ -1120,7 +1189,7 @@ def profile(loader: Any) -> dict[str, Any]:
                     "builds": builds,
                 }
             )
-    return {"items": count, "item_ms": 1000 * (plain or total) / max(1, count), "lines": rows}
+    return {"items": count, "item_ms": 1000 * (plain / timed if timed else total / max(1, count)), "lines": rows}
 
 
 def fetched(dataset: Any, keys: list[Any]) -> list[Any]:
@@ -1159,8 +1228,10 @@ def starts_of(loader: Any) -> list[dict[str, Any]]:
         try:
             other = changed(loader, {"num_workers": 1, "multiprocessing_context": method, "timeout": START_SECONDS})
             other._feedrate_own = True
-            next(iter(other), None)
+            iterator = iter(other)
+            next(iterator, None)
             row["seconds"] = clock() - began
+            del iterator
         except Exception as error:
             row["error"] = f"{type(error).__name__}: {error}".strip().splitlines()[0][:200]
     return rows
@@ -1195,15 +1266,19 @@ def finding(watch: Watch) -> dict[str, Any]:
     if seen is None or len(seen.waits) < 2:
         batches = "no batch" if seen is None else f"{seen.batches} batch" + "es" * (seen.batches > 1)
         watch.notes.append(
-            f"found {batches} of a DataLoader in this process, needed are 3. "
-            "Other loaders: for batch in feedrate_attach.watch(loader)"
+            f"found {batches} of a DataLoader in this process, needed are 3 in an epoch. "
+            + (
+                "Each batch starts the loader anew: do not call next(iter(loader)) for each step"
+                if seen is not None and seen.epochs == seen.batches > 2
+                else "Other loaders: for batch in feedrate_attach.watch(loader)"
+            )
         )
         return found
     skip = WARM_UP if len(seen.waits) > 3 * WARM_UP else 0
     waits, steps = seen.waits[skip:], seen.steps[skip:]
     wait, step = statistics.fmean(waits), statistics.fmean(steps)
     period, items = wait + step, seen.items_a_batch()
-    length = len_or_none(seen.loader)
+    length = seen.epoch_length()
     start = seen.start_seconds(period) if length else 0.0
     start_share = start / (start + length * period) if length else 0.0
     by_waits = 100 * step / period * (1 - start_share)
@@ -1259,7 +1334,7 @@ def add_rounds(found: dict[str, Any], rounds: Rounds, start: float, length: Opti
     names = ("percent", "low", "high")
     if au[1] > 1.01:
         rounds.watch.notes.append(
-            f"your loop was {100 * (au[0] - 1):.0f} % slower on kept batches than on your loader's: they are not alike, "
+            f"your loop was {100 * (au[0] - 1):.0f} % slower on kept batches than on fresh ones: they differ, "
             "or your loader leaves them in the cache"
         )
     found["au"] = {name: max(0.0, min(100.0, 100 * value * left)) for name, value in zip(names, au)}
@@ -1297,7 +1372,7 @@ def about_loader(loader: Any) -> dict[str, Any]:
     settings = {name: getattr(loader, name, None) for name in names}
     dataset = getattr(loader, "dataset", None)
     name = None if dataset is None else type(dataset).__name__
-    return {"type": type(loader).__name__, "dataset": name, "batches": len_or_none(loader), **settings}
+    return {"type": type(loader).__name__, "dataset": name, "batches": length_of(loader), **settings}
 
 
 def slowest(waits: list[float]) -> dict[str, float]:
@@ -1522,6 +1597,7 @@ def main() -> int:
         print(f"feedrate_attach: error: {problem}", file=sys.stderr)
         return 2
     sys.modules["feedrate_attach"] = sys.modules["__main__"]
+    KeepsMemory.__module__ = "feedrate_attach"  # for workers that are not forked
     given.out = given.out.absolute()
     sys.argv = [given.script, *given.arguments]
     own = sys.path[0]
@@ -1534,9 +1610,11 @@ def main() -> int:
             runpy.run_module(given.script, run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(given.script, run_name="__main__")
-    except Stop:
-        return 0
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if isinstance(error, Stop) or _watch.stopped:
+            return 0  # whatever the script made of Stop
+        if not isinstance(error, KeyboardInterrupt):
+            raise
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends this at once
         _watch.report()
         return 130

@@ -11,6 +11,7 @@ from typing import Any
 from scripts.common.errors import UserError
 
 VERSION = 1  # of attach.json, scripts/attach/feedrate_attach.py
+NAMES = {"file", "verdict", "au_percent", "au_low", "au_high", "batch", "workers", "sample_rate", "seconds"}
 NUMBERS = ("items_per_second", "headspace_items_per_second", "step_ms", "host_share")
 WRITE = "Write it with: python scripts/attach/feedrate_attach.py train.py (docs/attach.md)."
 
@@ -67,7 +68,7 @@ def with_training(config: Row, overrides: Row) -> dict[str, Any]:
     if isinstance(training, str):
         training = read_training(training)
     config = {**config, "training": training}
-    if not isinstance(training, Mapping) or not isinstance(training.get("step_ms"), int | float):
+    if not isinstance(training, Mapping) or not training.keys() >= {*NAMES, *NUMBERS}:
         return config  # for the schema to refuse
     for section, values in settings(training).items():
         under, said = config.get(section), overrides.get(section)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from scripts.common.errors import UserError
+from scripts.plan.experiment import Plan
 from scripts.plan.training_file import read_training, settings, with_training
 
 FOUND = {
@@ -57,6 +58,21 @@ def test_a_stored_config_needs_no_file(tmp_path):
     (tmp_path / "attach.json").unlink()
     assert with_training(first, {}) == first
     assert settings(first["training"])["report"]["batch"] == 32
+
+
+def test_a_plan_measures_what_the_training_has(tmp_path):
+    raw = {
+        "dataset": "demo",
+        "datasets": {"demo": {"source": "synthetic", "clips": 64, "seed": 7}},
+        "storage": {"disk": {"path": "results/placed"}},
+        "loaders": ["numpy_memmap"],
+    }
+    plan = Plan(raw, {"training": written(tmp_path), "sweep": {"batch_size": [8]}})
+    assert {result.settings["batch_size"] for result in plan.results} == {8}
+    assert plan.config["report"]["step_ms"] == 14.222 and plan.config["audio"]["sample_rate"] == 44100
+    assert plan.config["training"]["workers"] == 3
+    with pytest.raises(UserError, match="training"):
+        Plan(raw | {"training": 7})
 
 
 @pytest.mark.parametrize("value", [None, "null"])
