@@ -96,7 +96,7 @@ def truth(given: dict[str, Any], ranks: int) -> dict[str, float]:
 def wrong(case: Case, true: dict[str, float], found: dict[str, Any]) -> list[str]:
     """Return what is wrong with an answer."""
     au = 100 * true["step_ms"] / true["period_ms"]
-    verdicts = {"INPUT-BOUND"} if au < 87 else {"NOT-BOUND"} if au > 98 else {"INPUT-BOUND", "CLOSE", "NOT-BOUND"}
+    verdicts = {"INPUT-BOUND"} if au < 85 else {"NOT-BOUND"} if au > 98 else {"INPUT-BOUND", "CLOSE", "NOT-BOUND"}
     problems = []
     if found["verdict"] not in verdicts:
         problems.append(f"verdict {found['verdict']}")
@@ -133,11 +133,7 @@ def helps(times: int) -> int:
         for name, given in (("gain", GAIN), ("nothing", NOTHING)):
             found = attached(given, 1, 25.0)
             row = next(row for row in found["tried"] if row["name"] == "workers 2")
-            right = (
-                row["low"] > 1.0 and row["low"] < 1.3 < row["high"] + 0.05
-                if name == "gain"
-                else row["low"] <= 1 <= row["high"]
-            )
+            right = row["low"] > 1 if name == "gain" else row["low"] <= 1 <= row["high"]
             told[name] += right
             answer = "right" if right else "wrong"
             print(f"{name:<8} {row['times']:.3f} ({row['low']:.3f} to {row['high']:.3f})  {answer}", flush=True)

@@ -52,7 +52,7 @@ SETTLE = 4  # batches of a run that do not count, beside those that workers hold
 KEPT_BYTES = 512 * 2**20  # of batches to hand out again
 BOUND, FREE = 90.0, 95.0  # percent AU: input-bound below, not bound above
 SHARE_OF_LINE = 0.03  # of an item's time; lines below are not printed
-ITEM_SECONDS, ITEMS = 3.0, 64  # of the line profile
+ITEM_SECONDS, ITEMS = 3.0, 256  # of the line profile
 START_SECONDS = 30.0  # that a start method may take to the first batch
 RANK_SECONDS = 20.0  # to wait for the other ranks
 PLAN_AHEAD = 50  # batches between a plan and its start, so that all ranks see it
@@ -816,7 +816,8 @@ class Watch:
         if self.optimizer_thread and seen.thread != self.optimizer_thread:
             step = period / 2  # a thread's own waiting says little
         length = seen.epoch_length() if is_dataloader(seen.loader) else None
-        count = int(min(LONGEST_RUN, max(SHORTEST_RUN, RUN_SECONDS / period)))
+        rare = statistics.pstdev(waits) > period  # few batches take most of the time: longer runs hold some of them
+        count = int(min(LONGEST_RUN, max(SHORTEST_RUN, (3 if rare else 1) * RUN_SECONDS / period)))
         short = bool(length and length <= 2 * count and self.world == 1)
         names = [("as it is", {}), ("perfect", {})]
         if is_dataloader(seen.loader):
