@@ -7,6 +7,7 @@ large; the library does not compare what has come with what was placed, and give
 no setting for an endpoint that is plain http, which its obstore refuses: its client's settings are given `allow_http`.
 """
 
+import os
 from contextlib import contextmanager
 
 from scripts.loaders._litdata import ORDER, open_split  # noqa: F401
@@ -54,10 +55,26 @@ $by_streaming_loader
 
 
 @contextmanager
+def _cache_folder():
+    """Yield an empty folder, removed afterwards; a thread of the library may write to it for a moment longer."""
+    import shutil
+    import tempfile
+    import time
+
+    folder = tempfile.mkdtemp(prefix="feedrate-")
+    try:
+        yield folder
+    finally:
+        for _ in range(50):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not os.path.exists(folder):
+                break
+            time.sleep(0.1)
+
+
+@contextmanager
 def open_epochs(request):
     """Yield the epoch function over this rank's items; the cache is gone afterwards."""
-    import tempfile
-
     from litdata.streaming import downloader
     from litdata.streaming.resolver import Dir
 
@@ -70,7 +87,7 @@ def open_epochs(request):
     options = {"endpoint_url": bucket.endpoint, "region_name": bucket.region}
     if bucket.endpoint.startswith("http:"):
         downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = True
-    with tempfile.TemporaryDirectory(prefix="feedrate-") as cache:
+    with _cache_folder() as cache:
         place = Dir(path=cache, url=f"s3://{index.bucket}/{index.prefix}")
         limit = None if percent == 100 else size * percent // 100
         with open_split(request, input_dir=place, storage_options=options, max_cache_size=limit) as epoch:

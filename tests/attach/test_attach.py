@@ -19,7 +19,7 @@ TRAININGS = Path(__file__).parent / "trainings"
 SCHEMA = json.loads((PROJECT / "docs/attach.schema.json").read_text())
 
 
-def command(*arguments: str, options: tuple[str, ...] = ("--budget", "5"), ranks: int = 1) -> list[str]:
+def command(*arguments: str, options: tuple[str, ...] = ("--budget", "3"), ranks: int = 1) -> list[str]:
     """A training under attach; the first of `arguments` is the script."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
     return [sys.executable, *launcher, str(ATTACH), *options, *arguments]
@@ -71,12 +71,11 @@ def test_a_training_that_waits_four_fifths_is_input_bound(tmp_path, name, datase
     assert not list(tmp_path.glob("*.partial"))
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_workers_that_are_not_forked(tmp_path, method):
-    done, found = attach(tmp_path, "started_anew.py", method)
+def test_workers_that_are_not_forked(tmp_path):
+    done, found = attach(tmp_path, "started_anew.py", "spawn")  # and a worker by each other method at the end
     assert done.returncode == 0 and found["verdict"] == "INPUT-BOUND", done.stdout + done.stderr
     took = {row["method"]: row["seconds"] for row in found["starts"]}
-    assert took["fork"] < took[method]
+    assert took["fork"] < min(took["spawn"], took["forkserver"])
 
 
 def test_two_ranks_with_one_that_is_slow(tmp_path):

@@ -373,7 +373,8 @@ def test_the_trial_without_the_copy_leaves_out_the_copy_alone(monkeypatch, scene
 
 # One place for all of it
 
-ALONE = {"machine/gpu.py", "loaders/_ring/ring_reader.py"}  # the ring's reader stands alone: it is there to be copied
+# The ring's reader and attach stand alone: they are there to be copied.
+ALONE = {"machine/gpu.py", "loaders/_ring/ring_reader.py", "attach/feedrate_attach.py"}
 MEASURES = {
     "measure/tensors/methods.py": {"non_blocking", "pin_memory", "is_pinned"}
 }  # what the copies themselves are measured with
