@@ -73,40 +73,25 @@ class Stop(BaseException):
 # Batches
 
 
-def handed_out(batch: Any) -> Any:
-    """A batch in containers of its own, because a loop may take things out of them; the tensors are the same."""
-    if hasattr(batch, "shape") or isinstance(batch, (str, bytes, int, float, type(None))):
+def handed_out(batch: Any, copied: bool = False) -> Any:
+    """A batch in containers of its own, because a loop may take things out of them; its tensors too if `copied`."""
+    if hasattr(batch, "shape"):
+        return batch.clone() if copied and hasattr(batch, "clone") else copy.copy(batch) if copied else batch
+    if isinstance(batch, (str, bytes, int, float, type(None))):
         return batch
     if isinstance(batch, MutableMapping):
         fresh = copy.copy(batch)
         for key in batch:
-            fresh[key] = handed_out(batch[key])
+            fresh[key] = handed_out(batch[key], copied)
         return fresh
     if isinstance(batch, tuple):
-        parts = [handed_out(part) for part in batch]
+        parts = [handed_out(part, copied) for part in batch]
         return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
     if type(batch) is list:
-        return [handed_out(part) for part in batch]
+        return [handed_out(part, copied) for part in batch]
     if dataclasses.is_dataclass(batch) or hasattr(batch, "__dict__"):
-        return copy.copy(batch)
+        return copy.deepcopy(batch) if copied else copy.copy(batch)
     return batch
-
-
-def cloned(batch: Any) -> Any:
-    """A batch with tensors of its own, for a loop that changes them in place."""
-    if hasattr(batch, "clone"):
-        return batch.clone()
-    if isinstance(batch, MutableMapping):
-        fresh = copy.copy(batch)
-        for key in batch:
-            fresh[key] = cloned(batch[key])
-        return fresh
-    if isinstance(batch, tuple):
-        parts = [cloned(part) for part in batch]
-        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
-    if type(batch) is list:
-        return [cloned(part) for part in batch]
-    return copy.deepcopy(batch)
 
 
 def tensors_of(batch: Any, depth: int = 0) -> list[Any]:
@@ -291,7 +276,7 @@ class Perfect(Source):
         if self.bytes <= KEPT_BYTES:
             tensors = tensors_of(batch)
             shared = any(getattr(one, "is_shared", bool)() and not one.is_cuda for one in tensors)
-            self.fresh.append(cloned(batch) if shared else handed_out(batch))  # shared memory is short
+            self.fresh.append(handed_out(batch, copied=shared))  # shared memory is short
             self.bytes += sum(map(size_of, tensors))
 
     def take_over(self) -> None:
@@ -309,7 +294,7 @@ class Perfect(Source):
         batch = self.kept[place]
         if not self.changed_in_place and versions_of(batch) != self.versions[place]:
             self.changed_in_place = True
-        return cloned(batch) if self.changed_in_place else handed_out(batch)
+        return handed_out(batch, copied=self.changed_in_place)
 
 
 class Real(Source):
