@@ -83,7 +83,7 @@ def attached(given: dict[str, Any], ranks: int, budget: float) -> dict[str, Any]
 
 
 def truth(given: dict[str, Any], ranks: int) -> dict[str, float]:
-    """Return what the script itself finds, without attach: ms a batch, and ms a step."""
+    """Return the times that the script itself takes, without attach: ms a batch, and ms a step."""
     period = given.get("item", 0) * 8 / max(1, given.get("workers", 0)) + given.get("step", 10.0)  # ms, roughly
     batches = 24 * 12 if given.get("items", 1e6) <= 960 else round(max(80, 6400 / max(period, 20.0)))
     with tempfile.TemporaryDirectory() as folder:
@@ -94,9 +94,9 @@ def truth(given: dict[str, Any], ranks: int) -> dict[str, float]:
 
 
 def wrong(case: Case, true: dict[str, float], found: dict[str, Any]) -> list[str]:
-    """Return what is wrong with an answer."""
+    """Return the mistakes of an answer."""
     au = 100 * true["step_ms"] / true["period_ms"]
-    verdicts = {"INPUT-BOUND"} if au < 85 else {"NOT-BOUND"} if au > 98 else {"INPUT-BOUND", "CLOSE", "NOT-BOUND"}
+    verdicts = {"INPUT-BOUND"} if au < 87 else {"NOT-BOUND"} if au > 98 else {"INPUT-BOUND", "CLOSE", "NOT-BOUND"}
     problems = []
     if found["verdict"] not in verdicts:
         problems.append(f"verdict {found['verdict']}")

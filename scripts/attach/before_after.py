@@ -43,7 +43,7 @@ def predicted(before: Row, after: Row, training: Row | None) -> tuple[float | No
 
 
 def lines(before: Row, after: Row, training: Row | None) -> list[str]:
-    """Return the table of both, and what is said of losses and items."""
+    """Return the table of both, and how losses and items differ."""
     au, rate, source = predicted(before, after, training)
     rows = [
         ("", "before", "after", *(["predicted"] if source else [])),

@@ -241,17 +241,13 @@ class Iteration:
 
 
 class Source:
-    """Feeds the loop for a run: the loader as it is, kept batches, or the loader with a change."""
+    """Feeds the loop for a run by its `give`: the loader as it is, kept batches, or the loader with a change."""
 
     def __init__(self, name: str, change: dict[str, Any], queued: int = 0) -> None:
         self.name, self.change, self.queued = name, change, queued
         self.periods: dict[int, float] = {}  # by round: seconds a batch
         self.items: dict[int, float] = {}  # by round: items a batch
         self.error: Optional[str] = None
-
-    def give(self) -> Any:
-        """The next batch."""
-        raise NotImplementedError
 
     def begin(self) -> None:
         """Get ready for the batches that count."""
@@ -1470,7 +1466,7 @@ def words(found: dict[str, Any], out: str) -> list[str]:
 
 
 def words_of_causes(found: dict[str, Any]) -> list[str]:
-    """What is said of epoch starts, the slowest batches and the slowest rank."""
+    """Lines about epoch starts, the slowest batches and the slowest rank."""
     lines, starts, slow = [], found["epoch_starts"], found["slowest"]
     if starts["share"] > 0.01:
         keep = (
@@ -1501,7 +1497,7 @@ def words_of_causes(found: dict[str, Any]) -> list[str]:
 
 
 def words_of_trial(row: dict[str, Any]) -> str:
-    """What is said of a setting that was tried."""
+    """A setting that was tried, in words."""
     if row["times"] is None:
         return f"{row['name']}: failed ({row['error'] or 'no run was finished'})"
     interval = f"({row['low']:.2f} to {row['high']:.2f})"

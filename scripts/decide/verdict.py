@@ -48,7 +48,7 @@ def verdict(tables: Tables) -> dict[str, Any]:
 
 
 def _training(training: Row | None, answer: Row) -> dict[str, Any] | None:
-    """Return what attach found of the user's training, and its AU and speed with the choice as the loader."""
+    """Return the numbers of the user's training, and its AU and speed with the choice as the loader."""
     if training is None:
         return None
     au = next((one["au"] for one in answer["candidates"] if one["id"] == answer["choice"]), None)

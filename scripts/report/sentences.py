@@ -74,7 +74,7 @@ def rows_by_id(tables: Tables) -> dict[str, Row]:
 
 
 def training_text(tables: Tables) -> str:
-    """Return what attach found of the user's training, and what the choice would give it; nothing without attach."""
+    """Return how the user's training waits, and its speed with the choice; nothing without attach."""
     training = tables["verdict"]["training"]
     if training is None:
         return ""
