@@ -54,6 +54,7 @@ BOUND, FREE = 90.0, 95.0  # percent AU: input-bound below, not bound above
 SHARE_OF_LINE = 0.03  # of an item's time; lines below are not printed
 ITEM_SECONDS, ITEMS = 3.0, 256  # of the line profile
 START_SECONDS = 30.0  # that a start method may take to the first batch
+STARTS_SECONDS = 60.0  # after which no further start method is tried
 RANK_SECONDS = 20.0  # to wait for the other ranks
 PLAN_AHEAD = 50  # batches between a plan and its start, so that all ranks see it
 CLEAR = 1.05  # a change whose interval lies inside 1/CLEAR..CLEAR is called "no change"
@@ -912,7 +913,7 @@ class Watch:
                 self.lines = profile(loader)
             except Exception as error:
                 self.notes.append(f"single items were not run: {type(error).__name__}: {error}")
-            if loader.num_workers and clock() - self.began < 3 * self.budget:
+            if loader.num_workers:
                 self.starts = starts_of(loader)
         self.report()
         if threading.current_thread() is not threading.main_thread():
@@ -1196,10 +1197,13 @@ def starts_of(loader: Any) -> list[dict[str, Any]]:
         guarded = script is not None and "__main__" in Path(script).read_text(encoding="utf-8")
     except OSError:
         guarded = False
-    rows = []
+    rows, first = [], clock()
     for method in dict.fromkeys((current, "fork", "forkserver", "spawn")):
         row: dict[str, Any] = {"method": method, "seconds": None, "error": None}
         rows.append(row)
+        if clock() - first > STARTS_SECONDS:
+            row["error"] = f"not tried: the methods before took {STARTS_SECONDS:.0f} s"
+            continue
         if method not in multiprocessing.get_all_start_methods():
             row["error"] = "not available on this system"
             continue

@@ -74,8 +74,8 @@ def test_a_training_that_waits_four_fifths_is_input_bound(tmp_path, name, datase
 def test_workers_that_are_not_forked(tmp_path):
     done, found = attach(tmp_path, "started_anew.py", "spawn")  # and a worker by each other method at the end
     assert done.returncode == 0 and found["verdict"] == "INPUT-BOUND", done.stdout + done.stderr
-    took = {row["method"]: row["seconds"] for row in found["starts"]}
-    assert took["fork"] < min(took["spawn"], took["forkserver"])
+    assert {row["method"] for row in found["starts"]} == {"fork", "forkserver", "spawn"}
+    assert all(row["seconds"] > 0 and row["error"] is None for row in found["starts"])
 
 
 def test_two_ranks_with_one_that_is_slow(tmp_path):
