@@ -23,7 +23,7 @@ TOGETHER = tuple(
     for name in (
         *("workflow", "scenarios", "download_faults", "loaders", "browser", "report", "light"),
         *("machines", "parts", "one_figure", "figures", "programs", "faults", "code", "verdicts"),
-        *("forms", "charts", "extending", "envs", "kinds", "download_parts"),
+        *("forms", "charts", "extending", "envs", "kinds", "download_parts", "part", "golden"),
     )
 )
 

@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from tests.support.programs import PROJECT
+from tests.support.workflow_copy import heed_interrupts
 
 ATTACH = PROJECT / "scripts/attach/feedrate_attach.py"
 TRAININGS = Path(__file__).parent / "trainings"
@@ -138,7 +139,14 @@ def test_a_batch_of_an_unknown_type(tmp_path):
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_reports_and_a_second_one_ends_at_once(tmp_path, times):
     words = command(str(TRAININGS / "plain.py"), options=("--budget", "500"))
-    running = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    running = subprocess.Popen(
+        words,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=heed_interrupts,
+    )
     try:
         said = [running.stdout.readline() for _ in range(30)]  # losses: it trains
         assert said[-1].startswith("loss")
