@@ -23,10 +23,10 @@ from statistics import median
 from typing import Any
 
 from bench.bench_loaders import BATCH, Bench
+from scripts.common.vocabulary import SPIN_COUNT
 from scripts.decide.utilisation import CHECKED_POINTS, feeding
 from scripts.machine import allocator
 from scripts.machine.cores import cores_allowed
-from scripts.measure.launch import SPIN_COUNT
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped, Tried, following, trials, tried, wait
 

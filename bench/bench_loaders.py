@@ -38,13 +38,13 @@ from scripts.common import plugins
 from scripts.common.arrays import WHOLE_PAGE
 from scripts.common.corpus import Corpus
 from scripts.common.request import LoaderRequest
+from scripts.common.vocabulary import SPIN_COUNT
 from scripts.kinds import image
 from scripts.machine import allocator
 from scripts.machine.cores import cores_allowed
 from scripts.machine.fio import block_of, measure_reads
 from scripts.machine.host import look
 from scripts.machine.page_cache import ColdCache, evict, files_of
-from scripts.measure.launch import SPIN_COUNT
 from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import PlainLoop, Sink
 from scripts.measure.step import Stepped

@@ -32,12 +32,12 @@ from bench.plain_uses import PLAIN, Plain
 from scripts.common import plugins
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, epoch_order
+from scripts.common.vocabulary import SPIN_COUNT
 from scripts.loaders._s3 import Split
 from scripts.machine.bucket_client import client_of, make_bucket
 from scripts.machine.objects import Getter, bucket_of
 from scripts.machine.pacing import Emulated
 from scripts.machine.signing import made_up
-from scripts.measure.launch import SPIN_COUNT
 from scripts.measure.sink import PlainLoop
 from scripts.tiers._objects.servers import delayed, seaweedfs
 from scripts.tiers._objects.upload import upload

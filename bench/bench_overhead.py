@@ -28,9 +28,9 @@ from typing import Any
 import psutil
 
 from scripts.common import plugins
+from scripts.common.vocabulary import SPIN_COUNT
 from scripts.machine.cores import cores_allowed
 from scripts.measure import protocol
-from scripts.measure.launch import SPIN_COUNT
 from scripts.measure.sink import Sink
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus

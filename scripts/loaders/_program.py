@@ -26,7 +26,7 @@ from typing import Any
 from scripts.common import plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.sample import Sample
-from scripts.common.vocabulary import settings_text
+from scripts.common.vocabulary import SPIN_COUNT, settings_text
 
 OF_SAMPLE = ("item", "dtype", "ending", "item_bytes")  # names that stand for a part of what an item is
 WIDTH = 118  # of the comments, in columns
@@ -322,6 +322,8 @@ def _heading(
         f"{name}: {about}",
         f"As feedrate measured it: device {settings['device']}, {settings_text(settings)}.",
         f"Reads feedrate's format {module.FORMAT}: {format_about}",
+        f"Start your training with GOMP_SPINCOUNT={SPIN_COUNT}, as this was measured: torch's threads then give the "
+        "cores back soon after each operation.",
     ]
     if settings.get("device_prefetch"):
         paragraphs.append(

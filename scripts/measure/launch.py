@@ -26,6 +26,7 @@ import psutil
 from scripts.common import isolated
 from scripts.common.errors import UserError
 from scripts.common.serving import served
+from scripts.common.vocabulary import SPIN_COUNT
 from scripts.machine.server_process import keep_orphans
 from scripts.measure.sampler import Sampler
 from scripts.plan.results import Measurement
@@ -42,7 +43,6 @@ HINTS = {  # what is mostly the cause, and what to do
 # Kills a process group when whoever holds its stdin is killed: the process ends by itself then, its workers may not.
 GUARD = ("sh", "-c", 'read -r ended || kill -s KILL -- "-$1"', "sh")
 PROCESS = (sys.executable, "-m", "scripts.measure.process")
-SPIN_COUNT = "1000"  # turns of libgomp's waiting loop, some microseconds
 PROC, SHARED_MEMORY = Path("/proc"), Path("/dev/shm")
 ENDED = ("Z", "X")  # states of a process that nobody has waited for, and of one that is just being removed
 LONGEST_DEATH = 5.0  # seconds
