@@ -15,7 +15,8 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
 from scripts.common.sample import Sample
-from scripts.common.vocabulary import EXACT, LIFETIMES, RANDOM, SETTINGS, SHARING
+from scripts.common.settings import OF_DATA_LOADER
+from scripts.common.vocabulary import EXACT, LIFETIMES, RANDOM, SHARING
 from scripts.common.vocabulary import STAGES as LOADING
 
 SCRIPTS = PROJECT / "scripts"
@@ -151,7 +152,7 @@ def check_loader(module: ModuleType, file: str) -> None:
     _check_one(f"{file}: FORMAT", module.FORMAT, names("formats"), "scripts/formats/{}.py")
     _check_env(module, file)
     _check_several(file, "REQUIRES", module.REQUIRES, None)
-    _check_several(file, "SETTINGS", module.SETTINGS, SETTINGS)
+    _check_several(file, "SETTINGS", module.SETTINGS, OF_DATA_LOADER)
     _check_several(file, "STAGES", getattr(module, "STAGES", ()), STAGES)
     _check_several(file, "READS", getattr(module, "READS", (PATH,)), None)
     found = getattr(module, "GUIDE_WORKERS", None)

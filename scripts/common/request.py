@@ -35,6 +35,8 @@ class LoaderRequest:
     workers: int = 0  # worker processes, or threads where the library has threads; see each loader
     prefetch: int = 2  # batches ahead per worker, or per queue
     pin_memory: bool = False
+    start_method: str = "fork"  # of worker processes
+    persistent_workers: bool = True  # whether they stay from one epoch to the next
     device_prefetch: int = 0  # batches copied ahead to a GPU by whoever opens the loader: device_prefetch.py
     threads: int = 1  # of torch and OpenMP in this process, set by whoever opens the loader
     device: str = "cpu"  # or "cuda"

@@ -91,8 +91,6 @@ SHARING = {  # what the ranks of a loader deliver of an epoch, together; see scr
     "repeats": Term("repeats", about="some items come again, so that all ranks have the same number"),
     "drops": Term("drops", about="some items are left out, so that all ranks have the same number"),
 }
-SETTINGS = ("workers", "prefetch", "pin_memory")  # of what is built on torch's DataLoader
-RESULT_SETTINGS = ("device", "batch_size", *SETTINGS, "world")  # columns of their own; others go into `options`
 
 RANDOM, LOCAL, REPEATED, SEQUENTIAL, UNKNOWN = "random", "local", "repeated", "sequential", "unknown"
 ORDERS = {  # of a loader, as measured (measure/order.py)
@@ -219,18 +217,3 @@ def simplify(settings: Mapping[str, Any]) -> dict[str, Any]:
 def ranks_of(settings: Mapping[str, Any]) -> int:
     """Return how many processes share an epoch: the setting `world`, which those of one process do not have."""
     return settings.get("world") or 1
-
-
-def settings_text(settings: Mapping[str, Any]) -> str:
-    """Return settings but the device in words, e.g. ``2 ranks, batch 32, 2 workers, prefetch 2, gather=batch``."""
-    common = set(RESULT_SETTINGS)
-    parts = [f"{ranks_of(settings)} ranks"] if ranks_of(settings) > 1 else []
-    parts += [] if settings["batch_size"] is None else [f"batch {settings['batch_size']}"]
-    if settings["workers"] is not None:
-        parts.append("1 worker" if settings["workers"] == 1 else f"{settings['workers']} workers")
-    if settings["prefetch"] is not None:
-        parts.append(f"prefetch {settings['prefetch']}")
-    if settings["pin_memory"]:
-        parts.append("pinned memory")
-    parts += [f"{name}={value}" for name, value in sorted(settings.items()) if name not in common and value is not None]
-    return ", ".join(parts)

@@ -16,12 +16,13 @@ from scripts.common import isolated, plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
-from scripts.common.vocabulary import EXACT, NEXT, RANDOM, SETTINGS, STAGES, simplify
+from scripts.common.settings import OF_DATA_LOADER, OF_WORKERS
+from scripts.common.vocabulary import EXACT, NEXT, RANDOM, STAGES, simplify
 
 DEFAULTS = {
     "ENV": isolated.DEFAULT,
     "REQUIRES": ("torch",),
-    "SETTINGS": SETTINGS,
+    "SETTINGS": OF_WORKERS,
     "GUIDE_WORKERS": None,
     "OPTIONS": {},
     "STAGES": (),
@@ -70,6 +71,7 @@ def declared(name: str, file: str) -> ModuleType:
         module.simplify = simplify
     if "dataset" in _defined(tree):
         module.STAGES = module.STAGES or STAGES
+        module.SETTINGS = OF_DATA_LOADER if module.SETTINGS == OF_WORKERS else module.SETTINGS
     return module
 
 

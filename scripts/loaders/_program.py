@@ -26,7 +26,8 @@ from typing import Any
 from scripts.common import plugins
 from scripts.common.errors import UserError, nearest
 from scripts.common.sample import Sample
-from scripts.common.vocabulary import SPIN_COUNT, settings_text
+from scripts.common.settings import settings_text
+from scripts.common.vocabulary import SPIN_COUNT
 
 OF_SAMPLE = ("item", "dtype", "ending", "item_bytes")  # names that stand for a part of what an item is
 WIDTH = 118  # of the comments, in columns
@@ -193,6 +194,10 @@ def program(
             f"{module.__name__}: SNIPPET: found ${name}, allowed are {', '.join(f'${one}' for one in known)}."
             f"{nearest(name, known)} Correct it (docs/extending.md)."
         ) from None
+    if settings.get("start_method"):
+        head, _, rest = body.partition("\nloader = ")
+        rest = textwrap.indent(f"loader = {rest}", "    ")
+        body = f'{head}\nif __name__ == "__main__":  # each worker imports this file\n{rest}'
     return f"{_heading(module, settings, format_about, versions or {})}\n\n{body}\n"
 
 
@@ -306,8 +311,8 @@ def _worker_arguments(settings: Mapping[str, Any]) -> str:
     if settings["workers"]:
         lines += [
             f"prefetch_factor={settings['prefetch']},",
-            "persistent_workers=True,",
-            'multiprocessing_context="fork",',
+            f"persistent_workers={settings.get('persistent_workers') is not False},",
+            f'multiprocessing_context="{settings.get("start_method") or "fork"}",',
         ]
     return "\n".join(lines + (["pin_memory=True,"] if settings["pin_memory"] else []))
 

@@ -18,11 +18,11 @@ from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
 from scripts.common.sample import Sample
+from scripts.common.settings import OF_WORKERS as SETTINGS  # noqa: F401
 from scripts.common.vocabulary import STAGES, simplify  # noqa: F401
 from scripts.machine import gpu
 
 Batch = dict[str, Any]
-SETTINGS = ("workers", "prefetch", "pin_memory")  # what a DataLoader understands
 GATHER = {"gather": {"enum": ["batch", "item"], "default": "batch"}}  # whole batches, or item by item
 
 PAIR = ("target", "item")  # what workers send as one tensor
@@ -275,10 +275,22 @@ def worker_arguments(request: LoaderRequest) -> dict[str, Any]:
     if request.workers:
         arguments |= {
             "prefetch_factor": request.prefetch,
-            "persistent_workers": True,
-            "multiprocessing_context": "fork",
+            "persistent_workers": request.persistent_workers,
+            "multiprocessing_context": request.start_method,
         }
     return arguments
+
+
+class WithItsCode:
+    """What a worker gets that is no fork: pickled with its code, wherever that was defined. There it is as it was."""
+
+    def __init__(self, what: Any) -> None:
+        self.what = what
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        import cloudpickle
+
+        return cloudpickle.loads, (cloudpickle.dumps(self.what),)
 
 
 class Again:
@@ -348,6 +360,8 @@ def epochs_of(
     }
     if request.spans:
         parts = request.spans.watching(**parts)
+    if request.workers and request.start_method != "fork":
+        parts |= {name: WithItsCode(parts[name]) for name in ("dataset", "collate_fn")}
     loader = DataLoader(**parts, **worker_arguments(request))
 
     def epoch(number: int) -> Iterator[Batch]:

@@ -9,7 +9,8 @@ The map is made once, and worker processes inherit it: it is plain memory, witho
 
 import warnings
 
-from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Batches, Items, gathering, simplify, stacked  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Batches, Items, gathering, simplify, stacked  # noqa: F401
 
 FORMAT = "arrow"
 REQUIRES = ("torch", "pyarrow", "numpy")

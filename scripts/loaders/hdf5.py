@@ -9,7 +9,8 @@ Each process opens the file itself: HDF5 keeps state beside the descriptor, whic
 is off: readers need none, and on many network file systems and read-only media taking the lock is an error.
 """
 
-from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Batches, OpenedByEach, empty_batch, gathering, simplify  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Batches, OpenedByEach, empty_batch, gathering, simplify  # noqa: F401
 
 FORMAT = "hdf5"
 REQUIRES = ("torch", "h5py", "numpy")

@@ -6,9 +6,10 @@ in Pillow's place. Its time goes into decoding: set workers to the number of cor
 channels come first, as a model wants them.
 """
 
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
 from scripts.loaders._image import DECODE_SNIPPET, DECODER, content_of, decode_of, never, path_of  # noqa: F401
 from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import SETTINGS, Batches, empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "numpy", "opencv-python-headless")

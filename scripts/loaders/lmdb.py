@@ -14,7 +14,8 @@ one across a fork.
 
 import warnings
 
-from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Batches, OpenedByEach, gathering, simplify, stacked  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Batches, OpenedByEach, gathering, simplify, stacked  # noqa: F401
 
 FORMAT = "lmdb"
 REQUIRES = ("torch", "lmdb", "numpy")

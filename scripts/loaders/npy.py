@@ -5,8 +5,9 @@ header that is of one length in all of them; `gather: item` calls `numpy.load` f
 most published code does. Its time goes into opening files and copying memory. Set workers to the number of cores.
 """
 
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
 from scripts.loaders._npy import BATCH_SNIPPET, Files, path_of
-from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Items, gathering, simplify  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy")

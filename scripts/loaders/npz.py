@@ -6,8 +6,9 @@ zip archive for each item, reads it through Python's zipfile in pieces with thei
 they are not compressed. Its time goes into opening archives and copying memory. Set workers to the number of cores.
 """
 
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
 from scripts.loaders._npy import BATCH_SNIPPET, Files
-from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Items, gathering, simplify  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "npz"
 REQUIRES = ("torch", "numpy")

@@ -6,8 +6,9 @@ bits as `dtype="float32"`, in less time.
 """
 
 from scripts.common.request import undecoded
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
 from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import SETTINGS, Batches, empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "soundfile", "numpy")

@@ -6,8 +6,9 @@ into opening a decoder for each item. `decoder: torchcodec` calls torchcodec its
 """
 
 from scripts.common.request import undecoded
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
 from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import SETTINGS, Items, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import Items, epochs_of, simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")

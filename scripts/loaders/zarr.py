@@ -11,7 +11,8 @@ Each process has an event loop of its own. Its threads do not survive a fork, an
 import asyncio
 import os
 
-from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Batches, Items, gathering, simplify  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
+from scripts.loaders._torch import GATHER, STAGES, Batches, Items, gathering, simplify  # noqa: F401
 
 FORMAT = "zarr"
 REQUIRES = ("torch", "zarr", "numpy")

@@ -12,6 +12,7 @@ from types import ModuleType
 
 from scripts.common.plugins import lifetime
 from scripts.common.request import LoaderRequest
+from scripts.common.settings import asked
 from scripts.machine import gpu
 from scripts.machine.gpu import Batch, CopyStream, Sent
 
@@ -28,8 +29,7 @@ def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable
         if gpu.COPY in request.without:
             yield lambda number: gpu.uncopied(on_host(number), request)
             return
-        names = ("device", "batch_size", "workers", "prefetch", "pin_memory")
-        lasting = lifetime(module, {name: getattr(host, name) for name in names} | dict(host.options)) == "lasting"
+        lasting = lifetime(module, {name: getattr(host, name) for name in asked({})} | dict(host.options)) == "lasting"
         stream = CopyStream(request.device)
         yield lambda number: ahead(on_host(number), request.device_prefetch, stream, lasting)
 

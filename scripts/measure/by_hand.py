@@ -23,8 +23,8 @@ from typing import Any
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
+from scripts.common.settings import settings_text
 from scripts.common.text import number_text, percent_text
-from scripts.common.vocabulary import settings_text
 from scripts.machine import folders
 from scripts.measure import runner
 from scripts.measure.nodes import Nodes, check_name

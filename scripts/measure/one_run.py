@@ -16,6 +16,7 @@ from scripts.common.files import read_json
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.serving import reached
+from scripts.common.settings import by_hand
 from scripts.common.vocabulary import PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
 from scripts.machine import allocator, control_groups, emulation
@@ -61,8 +62,7 @@ def completed_result(module: ModuleType, result: Result) -> Result:
     They are completed, and null where the loader has no use for one. Raises UserError for a setting that the loader
     does not understand or a value that the config would not take.
     """
-    lists = {"device": ["cpu"], "batch_size": [32], "workers": [0], "prefetch": [2], "pin_memory": [False]}
-    lists |= {"device_prefetch": [0], "allocator": ["default"], "world": [1]}
+    lists = by_hand()
     lists |= {name: [fragment["default"]] for name, fragment in getattr(module, "OPTIONS", {}).items()}
     told = {name: [value] for name, value in result.settings.items() if value is not None}
     own = {"file": str(module.OWN_FILE)} if hasattr(module, "OWN_FILE") else {}

@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import yaml
 
-from scripts.common import plugins
+from scripts.common import plugins, settings
 from scripts.common.compared import check_folders, machine_folders
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
@@ -30,8 +30,6 @@ from scripts.plan.training_file import with_training
 
 SCHEMA = PROJECT / "workflow" / "schemas" / "config.schema.yaml"
 PRESETS = PROJECT / "workflow" / "presets"
-SWEEP = ("device", "batch_size", "workers", "prefetch", "pin_memory", "device_prefetch", "allocator", "world")
-FOR_ALL = ("device", "batch_size", "device_prefetch", "allocator", "world")  # those that need no help of the loader
 FIRST_KEY = {"datasets": "source", "storage": "path"}  # what an entry of these has, of tiers one of the default kind
 WORDS = ("auto", "all_but_one")  # that stand for numbers of workers
 GUIDE = "guide"  # in a list of workers: the number that each loader's guide would take
@@ -248,7 +246,10 @@ def _typed(value: Any) -> Any:
 
 @cache
 def _schema_text() -> str:
-    return json.dumps(yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
+    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    sweep = schema["properties"]["sweep"]
+    sweep["properties"] = {**settings.schemas(), **sweep["properties"]}
+    return json.dumps(schema)
 
 
 def _schema() -> dict[str, Any]:
@@ -306,7 +307,7 @@ def _splice_loaders(top: dict, loaders: Any, scenarios: tuple[str, ...]) -> None
         for one in named([entry]):
             with below(f"loaders[{position}]."):
                 module = loader_of(one)
-            keys = (*understood(module), *scenarios)
+            keys = (*settings.understood(module.SETTINGS), *scenarios)
             lists = {key: _without_default(top["sweep"]["properties"][key]) for key in keys}
             for option, items in _options(module).items():
                 lists[option] = {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}
@@ -324,7 +325,7 @@ def _splice_ladder(top: dict, steps: Any, loaders: Any) -> None:
         loader = _mapping(step).get("loader", loader)
         if isinstance(loader, str) and loader in known:
             module = loader_of(known[loader])
-            values = {key: top["sweep"]["properties"][key]["items"] for key in understood(module)}
+            values = {key: top["sweep"]["properties"][key]["items"] for key in settings.understood(module.SETTINGS)}
             part = {**_closed(part, values | _options(module)), "required": part["required"]}
         schema["prefixItems"].append(part)
 
@@ -358,11 +359,6 @@ def loader_of(entry: Mapping[str, Any]) -> Any:
             f"{{name: {name}, file: PATH}}, needs none (docs/own_loader.md)."
         )
     return module
-
-
-def understood(loader: Any) -> tuple[str, ...]:
-    """Return the names of the sweep settings that a loader understands, in the order of the sweep."""
-    return tuple(key for key in SWEEP if key in FOR_ALL or key in loader.SETTINGS)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.files import read_json
 from scripts.common.location import PATH, Location
 from scripts.common.sample import Sample
+from scripts.common.settings import TABLE
 from scripts.common.versions import loader_version
 from scripts.common.vocabulary import COLD, PART, SWEPT, TRAINING, WHOLE, ranks_of
 from scripts.machine.cores import cores_allowed
@@ -145,7 +146,7 @@ class Plan:
         ]
 
     def _has_workers(self, loader: str) -> bool:
-        return "workers" in configuration.understood(self.loaders[loader])
+        return "workers" in self.loaders[loader].SETTINGS
 
     def _over_budget(self) -> list[str]:
         """Return what is to be said where the ranks of a result, or their workers, are more than the cores."""
@@ -191,7 +192,7 @@ class Plan:
     def _lists(self, loader: str) -> dict[str, list[Any]]:
         """Return the values of each setting and option that `loader` is swept over."""
         entry = self._swept[loader]
-        lists = {key: entry[key] for key in configuration.SWEEP}
+        lists = {key: entry[key] for key in TABLE}
         lists["device"] = self.devices(lists["device"])
         lists["workers"] = self._numbers(loader, lists["workers"])
         for option, fragment in getattr(self.loaders[loader], "OPTIONS", {}).items():
@@ -270,7 +271,7 @@ class Plan:
             lists["workers"] = self._numbers(loader, lists["workers"])
             return next(combinations(self.loaders[loader], lists))
 
-        steps = ladder.ladder_steps(self.config["ladder"], fit[0], configuration.SWEEP, first, simplified)
+        steps = ladder.ladder_steps(self.config["ladder"], fit[0], TABLE, first, simplified)
         found = ((step, self._never_runs(step.loader, step.tier, Scenario(), step.settings)) for step in steps)
         return [replace(step, reason=reason.reason) if reason else step for step, reason in found]
 

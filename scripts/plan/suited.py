@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import Sample
+from scripts.common.settings import asked
 from scripts.common.vocabulary import COLD, ONE_PROCESS, TASKS, ranks_of
 
 
@@ -51,12 +52,7 @@ def request_of(module: ModuleType, settings: Mapping[str, Any], location: Locati
         items=0,
         sample=sample,
         classes=0,
-        batch_size=settings["batch_size"],
-        workers=settings["workers"] or 0,
-        prefetch=settings["prefetch"] or 1,
-        pin_memory=bool(settings["pin_memory"]),
-        device_prefetch=settings["device_prefetch"] or 0,
-        device=settings["device"],
+        **asked(settings),
         share=Share(world=ranks_of(settings)),
         options={name: settings[name] for name in getattr(module, "OPTIONS", {})},
     )

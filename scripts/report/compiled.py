@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from scripts.common.settings import IN_COLUMNS
 from scripts.common.text import percent_text
-from scripts.common.vocabulary import RESULT_SETTINGS
 from scripts.decide.panel import key, speeds_of
 from scripts.decide.rounds import FINAL_ERROR
 from scripts.decide.sessions import table_of
@@ -13,7 +13,7 @@ from scripts.report.texts import place
 from scripts.tables.columns import number_text
 
 PLAIN, COMPILED = "train", "train_compiled"
-_SAME = ("loader", "tier", *RESULT_SETTINGS, "options")
+_SAME = ("loader", "tier", *IN_COLUMNS, "options")
 
 Row = Mapping[str, Any]
 Tables = Mapping[str, Any]

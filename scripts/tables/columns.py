@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scripts.common import vocabulary
+from scripts.common import settings
 from scripts.common.counting import run_of
 from scripts.common.errors import UserError, reading
 from scripts.common.files import read_json
@@ -27,7 +27,6 @@ from scripts.common.vocabulary import (
     PARTS,
     PHASES,
     REASONS,
-    RESULT_SETTINGS,
     SHARING,
     SIZES,
     TASKS,
@@ -143,12 +142,11 @@ _SHARED = {
         Column("cache", of="plan: cache", heading="Cache", doc=_words(CACHES)),
         Column("step_ms", float, "plan: step_ms", doc="emulated training step after each batch, in ms; 0: none"),
         Column("size", of="plan: size", heading="Data", doc=_words(SIZES)),
-        Column("device", of="settings: device", heading="Device", doc="`cpu` or `cuda`"),
-        Column("batch_size", int, "settings: batch_size", heading="Batch", doc="items in a batch"),
-        Column("workers", int, "settings: workers", doc="worker processes, or threads; blank: no such setting"),
-        Column("prefetch", int, "settings: prefetch", doc="batches that each worker makes ahead"),
-        Column("pin_memory", bool, "settings: pin_memory", doc="whether batches are in page-locked memory"),
-        Column("world", int, "settings: world", "Ranks", doc="processes that share an epoch, each with its own loader"),
+        *(
+            Column(name, settings.type_of(name), f"settings: {name}", row.column, doc=row.about)
+            for name, row in settings.TABLE.items()
+            if row.column is not None
+        ),
         Column("slowest_rank_items_per_second", float, "record: ranks.slowest_items_per_second", "Slowest rank",
                doc="its items/s; `items_per_second` is that of all ranks together; blank of one process"),
         Column("rank_spread_percent", float, "record: ranks.spread_percent", "Spread of ranks", percent_text,
@@ -242,7 +240,7 @@ def _of_runs(how: str, names: str) -> tuple[Column, ...]:
     return tuple(replace(one, of=one.name, over_runs=how, doc=f"{one.doc}; the {how}") for one in _shared(names))
 
 
-_RESULT = _shared(f"loader tier emulated format {' '.join((*COMPARED_KEYS, *RESULT_SETTINGS))} options slug")
+_RESULT = _shared(f"loader tier emulated format {' '.join((*COMPARED_KEYS, *settings.IN_COLUMNS))} options slug")
 _NAMES = _shared("loader tier slug")
 _SPREAD = _shared("runs items_per_second lowest highest")
 OF_DECODERS = ("differs_by", "may_differ_by")  # columns of results whose images a decoder of its own makes
@@ -598,8 +596,8 @@ def result_key(row: Mapping[str, Any]) -> str:
 
 def settings_text(row: Mapping[str, Any]) -> str:
     """Return a result's settings in words, e.g. ``batch 32, 2 workers, prefetch 2, gather=batch``."""
-    common = {name: row[name] for name in vocabulary.RESULT_SETTINGS}
-    return vocabulary.settings_text(common | json.loads(row["options"] or "{}"))
+    common = {name: row[name] for name in settings.IN_COLUMNS}
+    return settings.settings_text(common | json.loads(row["options"] or "{}"))
 
 
 def in_flight(row: Mapping[str, Any]) -> int | None:

@@ -9,8 +9,9 @@ from typing import Any
 from scripts.common.counting import Run, counting, works_outside
 from scripts.common.groups import RESULT, by_status, first_of, grouped, key_of, speed_columns
 from scripts.common.scenarios import panel_of, scenario_order
+from scripts.common.settings import IN_COLUMNS
 from scripts.common.statistics import median_of, outliers
-from scripts.common.vocabulary import COMPARED_KEYS, REASONS, RESULT_SETTINGS, STATUSES
+from scripts.common.vocabulary import COMPARED_KEYS, REASONS, STATUSES
 from scripts.decide.rounds import FINAL_ERROR, OF_TWO, Center
 from scripts.decide.sessions import Round, between, table_of
 from scripts.decide.utilisation import TARGET_AU_PERCENT
@@ -185,7 +186,7 @@ def _held_back(row: Mapping[str, Any]) -> tuple[str, float | None, str]:
 def with_sharing(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return `rows` with what one process gave times the ranks, where the same was measured in one, and the loss."""
     rows = list(rows)
-    same = ("loader", "tier", *COMPARED_KEYS, *(name for name in RESULT_SETTINGS if name != "world"), "options")
+    same = ("loader", "tier", *COMPARED_KEYS, *(name for name in IN_COLUMNS if name != "world"), "options")
     alone = {tuple(row[key] for key in same): row["items_per_second"] for row in rows if row["world"] == 1}
     found = []
     for row in rows:

@@ -11,8 +11,9 @@ import jsonschema
 from scripts.common.errors import UserError, reading
 from scripts.common.facts import STEPS, TRIALS, Session, left_out, shown_by_group, wrong_data
 from scripts.common.files import PROJECT, read_json
+from scripts.common.settings import IN_COLUMNS
 from scripts.common.statistics import median_of
-from scripts.common.vocabulary import COMPARED_KEYS, NOT_LEADING, NOT_TRIED, RESULT_SETTINGS, SLOWER, ranks_of
+from scripts.common.vocabulary import COMPARED_KEYS, NOT_LEADING, NOT_TRIED, SLOWER, ranks_of
 
 DISTURBANCES = {"disturbed", "stolen-time", "throttled", "thermal", "swapping"}  # warnings' codes, of machine/host.py
 SCHEMA = PROJECT / "docs" / "run.schema.json"
@@ -206,8 +207,8 @@ def tried(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def setting_columns(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a row for `settings`: the common ones, and `options` as JSON for what is left."""
-    options = {key: value for key, value in settings.items() if key not in RESULT_SETTINGS and value is not None}
-    columns = {key: settings.get(key) for key in RESULT_SETTINGS} | {"world": ranks_of(settings)}
+    options = {key: value for key, value in settings.items() if key not in IN_COLUMNS and value is not None}
+    columns = {key: settings.get(key) for key in IN_COLUMNS} | {"world": ranks_of(settings)}
     return {**columns, "options": json.dumps(options, sort_keys=True) if options else ""}
 
 

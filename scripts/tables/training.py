@@ -5,11 +5,12 @@ from statistics import mean, stdev
 from typing import Any
 
 from scripts.common.groups import grouped
-from scripts.common.vocabulary import COMPARED, RESULT_SETTINGS
+from scripts.common.settings import IN_COLUMNS
+from scripts.common.vocabulary import COMPARED
 from scripts.decide.rounds import compare
 
 Row = Mapping[str, Any]
-_SAME = ("loader", "tier", *RESULT_SETTINGS, "options")
+_SAME = ("loader", "tier", *IN_COLUMNS, "options")
 _SECONDS = ("iterate", "lightning")  # the tasks of seconds.csv
 
 

@@ -5,7 +5,8 @@ import yaml
 
 from scripts.common import plugins
 from scripts.common.published import FOLDER, published_file, published_names, read_published
-from scripts.common.vocabulary import RESULT_SETTINGS, TASKS
+from scripts.common.settings import IN_COLUMNS
+from scripts.common.vocabulary import TASKS
 
 SHIPPED = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 WORDS = dict.fromkeys(("title", "source", "hardware", "settings", "differs", "corrected", "item"), "x")
@@ -20,7 +21,7 @@ def test_each_row_names_a_loader_and_settings_that_it_has(name):
         assert row.speed > 0 and row.task in TASKS
         if row.loader:
             options = getattr(plugins.load("loaders", row.loader), "OPTIONS", {})
-            assert set(row.settings) <= {*options, *RESULT_SETTINGS}, row.name
+            assert set(row.settings) <= {*options, *IN_COLUMNS}, row.name
 
 
 def test_the_speeds_of_the_first_benchmark_are_what_its_times_give():

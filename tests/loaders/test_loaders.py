@@ -73,6 +73,22 @@ def test_delivers_every_item_once_bit_identical_with_its_labels(corpus, placed, 
     assert orders[0] != sorted(orders[0])
 
 
+STARTED = [one for one in LOADERS if "start_method" in plugins.load("loaders", one).SETTINGS]
+
+
+@pytest.mark.parametrize(
+    ("loader", "method", "persistent"),
+    [*((loader, "spawn", True) for loader in STARTED), ("npy", "forkserver", True), ("npy", "spawn", False)],
+)
+def test_workers_that_are_started_otherwise_deliver_the_same(corpus, placed, loader, method, persistent):
+    how = {"workers": 1, "start_method": method, "persistent_workers": persistent}
+    request = ask(corpus, placed, loader, **how)
+    skip_where_unsuited(request, loader)
+    orders = verified_orders(corpus, request, loader)
+    forked = verified_orders(corpus, ask(corpus, placed, loader, workers=1), loader)
+    assert orders == forked
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("settings", [{}, {"pin_memory": True}, {"pin_memory": True, "device_prefetch": 2}], ids=str)
 @pytest.mark.parametrize("loader", LOADERS)

@@ -208,6 +208,20 @@ def test_an_item_is_refused_in_a_worker_too(placed, tmp_path):
 GOOD_ITEMS = ["{0}", "{0}[None]", "torch.tensor({0})", "({0}, 3)", "[torch.tensor({0})[None], 3]", "{{'audio': {0}}}"]
 
 
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_a_dataset_goes_to_workers_that_are_no_forks(placed, tmp_path, method):
+    (tmp_path / "mine.py").write_text(EXAMPLE)
+    module = _own_epochs.imported(_own.declared("mine", str(tmp_path / "mine.py")))
+    sys.path.remove(str(tmp_path))
+    import torch
+
+    found = []
+    for how in ({"workers": 1, "start_method": method}, {"workers": 1}):
+        with module.open_epochs(request_for(placed, **how)) as epoch:
+            found.append([batch["audio"].clone() for batch in epoch(0)])
+    assert all(torch.equal(*both) for both in zip(*found, strict=True)) and "start_method" in module.SETTINGS
+
+
 @pytest.mark.parametrize("item", GOOD_ITEMS)
 def test_an_item_has_one_of_these_forms(placed, tmp_path, item):
     (tmp_path / "mine.py").write_text("import torch\n" + EXAMPLE.replace(READ, item.format(READ)))

@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import subprocess
+import textwrap
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -195,6 +196,12 @@ def test_a_program_runs_by_an_interpreter_of_its_own(corpus, placed, stores, tmp
     delivers_every_item(corpus, placed, stores, None, tmp_path, "soundfile", 2, {})
 
 
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_a_program_whose_workers_are_no_forks(corpus, placed, stores, tmp_path, method):
+    how = {"start_method": method, "persistent_workers": False}
+    delivers_every_item(corpus, placed, stores, None, tmp_path, "soundfile", 1, {}, **how)
+
+
 def delivers_every_item(corpus, placed, stores, warm, tmp_path, loader, workers, options, **settings) -> None:
     """Run a program, with `settings` that are no options, and compare what it delivers with the corpus."""
     key, store = corpus.sample.key, stores[corpus.sample.key]
@@ -213,6 +220,7 @@ def delivers_every_item(corpus, placed, stores, warm, tmp_path, loader, workers,
         pytest.skip(reason)
     check = CHECK.replace("KEY", repr(key)).replace("DTYPE", corpus.sample.dtype)
     check = check.replace("SHAPE", repr(corpus.sample.shape))
+    check = textwrap.indent(check, "    ") if "start_method" in settings else check  # below `if __name__ ...`
     text = program(loader, data, SEED, sample=corpus.sample, workers=workers, **options, **settings) + check
     limit = plugins.pixel_limit(module, options | settings, corpus.sample)
     out, env = tmp_path / "found.npz", isolated.env_of(module)
