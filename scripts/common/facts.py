@@ -30,7 +30,7 @@ TRIALS, STEPS = "trials-", "steps-"
 # Keys of a record that one result.json holds for all rounds of a result in a session, where they are the same.
 SAME = ("record", "dataset", "loader", "tier", "format", "split", "location", "task", "cache", "step_ms", "slug")
 SAME += ("settings", "threads", "items", "item_bytes", "declared", "proof", "emulated", "protocol", "host", "versions")
-SAME += ("commit", "mode", "started_by", "order", "lifetime")
+SAME += ("commit", "mode", "started_by", "order", "lifetime", "transformed")
 
 
 def sessions_folder(root: Path, dataset: str) -> Path:
@@ -46,6 +46,7 @@ def relied_on(row: Mapping[str, Any], proof: Mapping[str, Any], root: Path = Pat
     """
     limited = {"limited_share": row["limited_share"]} if row["cache"] == "limited" else {}
     stepped = {"host_share": row["host_share"]} if row["step_ms"] else {}
+    stepped |= {"transform": row["transform"]} if row.get("transform") else {}
     written = root / f"{row['written']}.json"
     made = read_json(written) if row["written"] and written.is_file() else {}
     verified = proof["verification"]

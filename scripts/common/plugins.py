@@ -55,6 +55,13 @@ CONTRACT = {
         "place": "def place(options, source, location): ...",
         "profile": "def profile(options, item_bytes, readers, seconds): ...",
     },
+    "transforms": {
+        "VERSION": "VERSION = 1",
+        "REQUIRES": 'REQUIRES = ("torchaudio",)',
+        "OPTIONS": "OPTIONS = {}",
+        "RANDOM": "RANDOM = False",
+        "make": "def make(rate, options, device): ...",
+    },
     "loaders": {
         "FORMAT": 'FORMAT = "wav"',
         "REQUIRES": 'REQUIRES = ("torch",)',

@@ -16,10 +16,10 @@ def scenarios(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 def scenario_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return where a result's scenario stands among the others.
 
-    By device, size, task, cache, step and number of ranks.
+    By device, size, task, cache, step, number of ranks and transform.
     """
     named = list(SIZES).index(row["size"]), list(TASKS).index(row["task"]), list(CACHES).index(row["cache"])
-    return row["device"], *named, row["step_ms"] or 0, ranks_of(row)
+    return row["device"], *named, row["step_ms"] or 0, ranks_of(row), row.get("transform") or ""
 
 
 def panel_of(row: Mapping[str, Any]) -> str:
@@ -30,4 +30,5 @@ def panel_of(row: Mapping[str, Any]) -> str:
     parts += [] if row["cache"] == "warm" else [CACHES[row["cache"]].word]
     parts += [] if row["size"] == WHOLE else [SIZES[row["size"]].word]
     parts += [f"{ranks_of(row)} ranks"] if ranks_of(row) > 1 else []
+    parts += [f"with {row['transform']}"] if row.get("transform") else []
     return ", ".join(parts + ([f"{row['step_ms']:g} ms step"] if row["step_ms"] else []))

@@ -25,6 +25,8 @@ class Setting(NamedTuple):
     words: Callable[[Any], str] | None = None  # what people read; None: name=value
     column: str | None = None  # heading of a column of its own, which may be its name (""); None: in `options`
     lists: Mapping[str, Any] = {}  # what the schema says of the list
+    apart: bool = False  # part of the scenario: results compare within one value only
+    proven: bool = True  # whether items are proven with it
 
 
 def _count(word: str, plural: str) -> Callable[[int], str]:
@@ -49,6 +51,7 @@ TABLE = {
         short="{}",
         words=lambda _value: "",
         column="Device",
+        apart=True,
     ),
     "batch_size": Setting(
         {"type": "integer", "minimum": 1},
@@ -137,6 +140,31 @@ TABLE = {
         of_all=True,
         words=_count("", "{} ranks"),
         column="Ranks",
+        apart=True,
+    ),
+    "transform": Setting(
+        {"type": "string", "minLength": 1},
+        ["none"],
+        "what is done with each item once it is read; blank: nothing",
+        plain="none",
+        without="none",
+        of_all=True,
+        short="{}",
+        words=str,
+        column="Transform",
+        apart=True,
+        proven=False,
+    ),
+    "where": Setting(
+        {"enum": ["worker", "device"]},
+        ["worker"],
+        "where that is done: item by item in a worker, or with whole batches on the device",
+        plain="worker",
+        without="worker",
+        useful=lambda settings: settings["transform"] not in (None, "none"),
+        of_all=True,
+        short="on_{}",
+        proven=False,
     ),
 }
 IN_COLUMNS = tuple(name for name, row in TABLE.items() if row.column is not None)  # others are in `options`
@@ -177,6 +205,12 @@ def reduced(settings: Mapping[str, Any]) -> dict[str, Any]:
         if found.get(name) is not None and (found[name] == row.plain or not row.useful(settings)):
             found[name] = row.off
     return {name: value for name, value in found.items() if value is not ABSENT}
+
+
+def as_proven(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings under which items are proven that are delivered under these."""
+    changed = {name: row.off for name, row in TABLE.items() if not row.proven and name in settings}
+    return {**settings, **changed}
 
 
 def part_of_slug(name: str, value: Any) -> str:

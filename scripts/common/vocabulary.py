@@ -115,6 +115,7 @@ PARTS = {  # of a batch's time
     "transfer": Term(
         "transfer", "transfer between processes", "sending batches from worker processes to the main process"
     ),
+    "transform": Term("transform", "the transform", "the transform of each item, wherever it is at work"),
     "host_to_device": Term("gpu copy", "copy to the GPU", "the copy of batches to the GPU"),
     "compute": Term("compute", "compute", "the training steps, emulated or real"),
     "framework": Term(

@@ -339,6 +339,10 @@ def _heading(
         paragraphs.append(
             f"The measured program ran on {settings['allocator']}: start this one with its library in LD_PRELOAD."
         )
+    if settings.get("transform"):
+        paragraphs.append(
+            f"The measured program also applied the transform {settings['transform']} to each item; this one does not."
+        )
     pins = (f"{name}=={versions[name]}" if versions.get(name) else name for name in plugins.required(module, settings))
     return "\n".join([*map(comment, paragraphs), f"# pip install {' '.join(pins)}"])
 

@@ -13,6 +13,7 @@ Imports torch inside functions, since loaders are named where torch is not insta
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -20,6 +21,7 @@ from scripts.common.request import LoaderRequest, batches_of, epoch_order
 from scripts.common.sample import Sample
 from scripts.common.settings import OF_WORKERS as SETTINGS  # noqa: F401
 from scripts.common.vocabulary import STAGES, simplify  # noqa: F401
+from scripts.loaders._transformed import collating
 from scripts.machine import gpu
 
 Batch = dict[str, Any]
@@ -94,7 +96,7 @@ def received(sent: Iterator[Batch], request: LoaderRequest, kept: Batch | None) 
     transfer is left out, counts in place of which `kept` is given.
     """
     if kept:
-        sent = in_place_of_counts(sent, kept)
+        sent = in_place_of_counts(sent, collating(request, as_is)(kept))
     elif request.workers:
         sent = map(unpacked, sent)
     return to_device(sent, request)
@@ -102,6 +104,7 @@ def received(sent: Iterator[Batch], request: LoaderRequest, kept: Batch | None) 
 
 def sent_by(request: LoaderRequest, collate: Callable[..., Any], kept: Batch | None) -> Callable[..., Any]:
     """Return `collate` with what a worker does to a batch before it is sent, for `received`."""
+    collate = collating(request, collate)
     if kept:
         return lambda items: count_alone(collate(items))
     return (lambda items: packed(collate(items))) if request.workers else collate
@@ -346,6 +349,8 @@ def epochs_of(
     from torch.utils.data import DataLoader, default_collate
 
     collate = as_is if hasattr(dataset, "__getitems__") else default_collate
+    if finish:  # what comes before it is no item yet
+        request = replace(request, applied=None)
     kept: Batch | None = None
     if "transfer" in request.without:
         kept = default_collate([dataset[0]] * request.batch_size) if collate is default_collate else None

@@ -67,7 +67,8 @@ def open_shards(
         )
 
     kept = next(iter(pipeline())) if "transfer" in request.without else None
-    dataset = pipeline(*([partial(map, sent_by(request, as_is, kept))] if request.workers or kept else []))
+    sending = [partial(map, sent_by(request, as_is, kept))] if request.workers or kept or request.applied else []
+    dataset = pipeline(*sending)
     loader = wds.WebLoader(dataset, batch_size=None, **worker_arguments(request))
     torch_loader = loader.pipeline[0]
 

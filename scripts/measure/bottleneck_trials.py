@@ -19,6 +19,7 @@ from scripts.machine.page_cache import ColdCache
 from scripts.measure import protocol
 from scripts.measure.ceiling import consumed
 from scripts.measure.sink import Sink
+from scripts.measure.transformed import LEFT_OUT
 from scripts.measure.window import buffered_batches, cold_part, timed
 
 LEAST_SECONDS = 0.15  # each speed of a round is taken for at least so long
@@ -35,7 +36,8 @@ Found = dict[str, Any]
 
 def stages_of(module: ModuleType, request: LoaderRequest) -> tuple[str, ...]:
     """Return which of its stages the loader has under these settings: without workers nothing is transferred."""
-    return tuple(name for name in getattr(module, "STAGES", ()) if name != "transfer" or request.workers)
+    own = tuple(name for name in getattr(module, "STAGES", ()) if name != "transfer" or request.workers)
+    return (*own, LEFT_OUT) if request.applied else own
 
 
 @dataclass

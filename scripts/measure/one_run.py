@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import facts, location, plugins
+from scripts.common import facts, isolated, location, plugins, transforms
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.location import Location
@@ -19,6 +19,7 @@ from scripts.common.serving import reached
 from scripts.common.settings import by_hand
 from scripts.common.vocabulary import PROTOCOL, SPLIT, VALIDATION
 from scripts.loaders import _own, _own_epochs
+from scripts.loaders._transformed import Applied
 from scripts.machine import allocator, control_groups, emulation
 from scripts.machine.host import warning
 from scripts.measure import sampler, tasks
@@ -43,6 +44,7 @@ FOUND += (
     "epoch_start_seconds",
     "epoch_start_from",
     "ceiling",
+    "transformed",
 )
 
 
@@ -171,7 +173,10 @@ def measure(module: ModuleType, asked: Result, pool: Any = None, rank: Any = Non
             return without_speed(
                 record, "failed", f"{type(error).__name__}: {error}{_own_epochs.users_line(error, module)}"
             )
+    transform = asked.transform or transforms.defined(record["settings"].get("transform"), {})
     missing = [name for name, version in record["declared"]["versions"].items() if version is None]
+    env = isolated.env_of(module)
+    missing += [name for name in transforms.required(transform) if isolated.version_of(name, env) is None]
     if missing:
         return without_speed(record, "skipped", f"not installed: {', '.join(missing)}")
     reason = allocator.chosen(record["settings"]["allocator"])
@@ -188,6 +193,11 @@ def measure(module: ModuleType, asked: Result, pool: Any = None, rank: Any = Non
     torch.set_num_threads(record["threads"])
     corpus, placed = Corpus(Path(asked.corpus)), reached(location.from_json(asked.location))
     request = request_for(record, module, corpus, placed.split(SPLIT), rank.share if rank else Share())
+    if transform:
+        applied = Applied(transform, corpus.sample.key, corpus.sample_rate)
+        request = replace(request, applied=applied)
+        size = applied.size(corpus.sample) / corpus.sample.bytes
+        record["transformed"] = {"in": applied.place(request), "random": applied.random, "size": size}
     record["items"], record["item_bytes"] = request.items, corpus.sample.bytes
     found = never(module, request, asked.task, asked.cache)
     reason = found.reason if found else cannot_run(module, request) or cannot_run(tasks.load(asked.task), request)
@@ -221,6 +231,8 @@ def measure(module: ModuleType, asked: Result, pool: Any = None, rank: Any = Non
         rank=rank,
     )
     record = run.measure(module, request, corpus, record, wanted)
+    if transform:
+        record["transformed"]["in"] = applied.place(request)  # which opening the loader has shown
     if asked.mode == "proof" and record["status"] == "ok" and rank is None and wanted.checksums:
         record["checksums_hash"] = checksums.hash_of(wanted.checksums)
     return record

@@ -22,7 +22,7 @@ from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import LASTING, NEXT, NOT_WARM, RANDOM, SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
 from scripts.loaders._own_epochs import users_line
-from scripts.machine import control_groups, device_prefetch, gpu, host
+from scripts.machine import control_groups, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
 from scripts.measure import ceiling, changed, checksums, order, protocol, spans, tasks
@@ -34,6 +34,7 @@ from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
 from scripts.measure.sink import MEANS, Holding, Sink
 from scripts.measure.step import Stepped, Tried, following, trials, tried, wait
+from scripts.measure.transformed import TransformedSink, opened
 from scripts.measure.verify import Verifier
 from scripts.measure.window import (
     EMPTY,
@@ -272,7 +273,7 @@ class _Run:
                 "epoch_start_seconds": cost,
                 "epoch_start_from": thought if found is None else "window",
                 "au_percent": window.utilisation(items_per_second),
-                "ceiling": {"before": before, "after": after},
+                "ceiling": None if self.request.applied else {"before": before, "after": after},
             }
         return times
 
@@ -325,6 +326,8 @@ class _Run:
         if hasattr(task, "times"):
             return task.times(self)
         wanted, sink = self.wanted, self._sink()
+        if self.request.applied:
+            return self._transformed_times(sink)
         arguments = (self.verifier, sink, wanted.epochs, self.clock)
         if self.cache == "cold":
             # each epoch has a seed of its own: an order that no other epoch had
@@ -335,9 +338,28 @@ class _Run:
             self.peak = self.stack.enter_context(Peak(self.groups))
         return protocol.run(self._opened, *arguments, wanted.seconds, self._around, self.agreed)
 
-    def _sink(self) -> protocol.Sink:
-        """Return what consumes the batches."""
-        sink = self._reading(tasks.load(self.task).sink(self.request))
+    def _transformed_times(self, sink: protocol.Sink) -> Times:
+        """Return the times of whole epochs with the transform; what it transforms is verified before, without it."""
+        times, wanted, delivered = Times(), self.wanted, []
+        plain = self._reading(Sink(self.request.device))
+        with protocol.verified(partial(self._opened, applied=None), self.verifier, plain, times, self.clock):
+            pass
+        if self.verifier.ok:
+            with self._opened() as epoch:
+                self._around("before")
+                delivered = protocol.time_epochs(
+                    epoch, sink, wanted.epochs, self.clock, wanted.seconds, times.epochs, self.agreed
+                )
+                self._around("after")
+        protocol.check_epochs(self.verifier, delivered)
+        return times
+
+    def _sink(self, void: bool = False) -> protocol.Sink:
+        """Return what consumes the batches; of `void` data nothing is known but its form."""
+        if self.request.applied and not void:
+            sink = TransformedSink(self.request.device, self.request.applied, self.corpus)
+        else:
+            sink = self._reading(tasks.load(self.task).sink(self.request))
         return self._stepped(sink, self.record["step_ms"]) if self.record["step_ms"] else sink
 
     def _reading(self, sink: protocol.Sink) -> protocol.Sink:
@@ -353,7 +375,7 @@ class _Run:
 
     def _opened(self, **changes: Any) -> AbstractContextManager[Epoch]:
         """Construct the loader, asked for what the run asks for but for `changes`."""
-        return device_prefetch.open_epochs(self.module, replace(self.request, **changes))
+        return opened(self.module, replace(self.request, **changes))
 
     def _around(self, phase: str) -> None:
         """Look at the host before and after the timed epochs; leave the data little room where it is to have little."""
@@ -500,7 +522,7 @@ class _Run:
     def _try_bottlenecks(self, cold: ColdCache | None) -> None:
         """Note the speeds that the loader has with parts of its work left out."""
         lift = partial(leave_room, self.groups, ENOUGH_ROOM) if self.cache == "limited" else None
-        parts = Explanation(self._opened, self._sink, self.clock, cold, lift)
+        parts = Explanation(self._opened, partial(self._sink, void=True), self.clock, cold, lift)
         found = parts.speeds(self.module, self.request, bool(self.record["step_ms"]))
         self.record["bottleneck_trials"] = found if found["without"] else None
 

@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import yaml
 
-from scripts.common import plugins, settings
+from scripts.common import plugins, settings, transforms
 from scripts.common.compared import check_folders, machine_folders
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
@@ -266,6 +266,7 @@ def schema_for(raw: Mapping[str, Any]) -> dict[str, Any]:
     _splice_kinds(top["datasets"], raw.get("datasets"))
     default_kind = top["storage"]["additionalProperties"]["properties"]["kind"]["default"]
     _splice_entries(top["storage"], raw.get("storage"), "kind", "tiers", "storage", default_kind)
+    _splice_entries(top["transforms"], raw.get("transforms"), "transform", "transforms", "transforms", None)
     _splice_loaders(top, raw.get("loaders"), SCENARIO_KEYS)
     _splice_ladder(top, raw.get("ladder"), raw.get("loaders"))
     return schema
@@ -410,6 +411,11 @@ def _check_references(config: Mapping[str, Any]) -> None:
             plugins.load("tiers", tier["kind"]).check(tier)
     _check_tiers(config["storage"])
     _check_doubled([entry["name"] for entry in named(config["loaders"])])
+    swept = {f"loaders[{place}].": entry for place, entry in enumerate(named(config["loaders"]))}
+    for where, entry in {"sweep.": config["sweep"], **swept}.items():
+        for name in entry.get("transform", ()):
+            with below(where):
+                transforms.defined(name, config["transforms"])
     _check_ladder(config)
     _check_now(config)
     with below(""):

@@ -13,12 +13,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.common import facts, isolated, plugins
+from scripts.common import facts, isolated, plugins, transforms
 from scripts.common.errors import UserError, nearest
 from scripts.common.files import read_json
 from scripts.common.location import PATH, Location
 from scripts.common.sample import Sample
-from scripts.common.settings import TABLE
+from scripts.common.settings import TABLE, as_proven
 from scripts.common.versions import loader_version
 from scripts.common.vocabulary import COLD, PART, SWEPT, TRAINING, WHOLE, ranks_of
 from scripts.machine.cores import cores_allowed
@@ -179,12 +179,14 @@ class Plan:
         auto = ["cpu", "cuda"] if self.has_gpu else ["cpu"]
         return list(dict.fromkeys(d for want in wanted for d in (auto if want == "auto" else [want])))
 
-    def settings(self, loader: str, task: str = "read") -> Iterator[dict[str, Any]]:
+    def settings(self, loader: str, task: str = "read", cache: str = "warm") -> Iterator[dict[str, Any]]:
         """Return every combination of settings that makes a difference to `loader`, each once.
 
         Of a training it may be that of the last value of each list alone.
         """
         lists = self._lists(loader)
+        if task != "read" or cache != "warm":
+            lists |= {"transform": [transforms.NONE], "where": ["worker"]}
         if task in TRAINING and self.config["measure"]["train_sweep"] == "last":
             lists = {key: values if key in ("device", "world") else values[-1:] for key, values in lists.items()}
         return combinations(self.loaders[loader], lists)
@@ -230,7 +232,7 @@ class Plan:
             for loader in self.loaders
             for tier in self.tiers
             for scenario in self.scenarios(loader, tier)
-            for settings in self.settings(loader, scenario.task)
+            for settings in self.settings(loader, scenario.task, scenario.cache)
         ]
 
     def _never_runs(self, loader: str, tier: str, scenario: Scenario, settings: Mapping[str, Any]) -> Never | None:
@@ -240,6 +242,8 @@ class Plan:
         module = self.loaders[loader]
         if found := too_large(self, loader, tier, scenario):
             return found
+        if reason := transforms.unsuited(self.transform(settings), self.kind):
+            return Never(reason, ("transform",))
         request = request_of(module, settings, self.location(tier, loader), self.sample)
         return never(module, request, scenario.task, scenario.cache)
 
@@ -299,10 +303,11 @@ class Plan:
             if_leads=self._if_leads(loader, tier, scenario, settings),
             limited_share=measure["limited_share"],
             host_share=self.config["report"]["host_share"],
+            transform=self.transform(settings),
             emulate=self.tiers[tier].get("emulate"),
             logs=f"results/tensorboard/{self.dataset}/{result}",
             mode="run" if plain else "epochs",
-            proof=f"{self.folder('runs')}/{tier}/{loader}/{slug(settings, Scenario(size=scenario.size))}/proof.json",
+            proof=f"{self.folder('runs')}/{tier}/{loader}/{self._proof_slug(settings, scenario.size)}/proof.json",
         )
 
     def _if_leads(self, loader: str, tier: str, scenario: Scenario, settings: Mapping[str, Any]) -> str | None:
@@ -381,13 +386,27 @@ class Plan:
     def proofs(self) -> dict[str, Result]:
         """What proves the results: a run of each loader, tier and set of settings by the path of its record."""
         plain = {**vars(Scenario()), "emulate": None, "mode": "proof", "proof": None, "logs": None, "if_leads": None}
+        plain["transform"] = None
         return {
             run.proof: replace(
-                run, id=f"{run.tier}/{run.loader}/{name}", slug=name, path=run.proof, **{**plain, "size": run.size}
+                run,
+                id=f"{run.tier}/{run.loader}/{name}",
+                slug=name,
+                path=run.proof,
+                **{**plain, "size": run.size, "settings": as_proven(run.settings)},
             )
             for run in self.results
-            for name in [slug(run.settings, Scenario(size=run.size))]
+            for name in [self._proof_slug(run.settings, run.size)]
         }
+
+    @staticmethod
+    def _proof_slug(settings: Mapping[str, Any], size: str) -> str:
+        """Return the slug of what proves a result with these settings."""
+        return slug(as_proven(settings), Scenario(size=size))
+
+    def transform(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what a result's transform is, or None."""
+        return transforms.defined(settings.get("transform"), self.config["transforms"])
 
     def group(self, tier: str, loader: str) -> str:
         """Return the session that measures a result: copies in RAM that are there one at a time have their own."""

@@ -66,6 +66,7 @@ class Result(Measurement):
     asked_step_ms: float = _option(0.0, "try this step too, that of your own training; 0: none", type=float)
     host_share: float = _option(0.3, "of a step, for which it holds the interpreter", type=float)
     if_leads: str | None = None  # it is measured only where the result of this id leads, or is close to what leads
+    transform: Mapping[str, Any] | None = None  # what `transform` of the settings is (common/transforms.py)
     size: str = "whole"  # all items of the data set, or a `part` of them
     limited_share: float = _option(0.5, "with --cache limited: what the cache may hold, of the data", type=float)
     emulate: str | Mapping[str, Any] | None = _option(

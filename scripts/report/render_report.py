@@ -251,15 +251,17 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
 def _more_columns(ranking: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the columns of a result that are made from its runs, have a heading and no other place on the page.
 
-    Those of ranks are there where a result is one of ranks, and how decoders differ where one does.
+    Those of ranks are there where a result is one of ranks, how decoders differ where one does, and where a transform
+    was at work where there is one.
     """
-    known = (*TAKES, "au_percent", "minimum_step_ms", *OF_RANKS, *OF_DECODERS)
+    known = (*TAKES, "au_percent", "minimum_step_ms", *OF_RANKS, *OF_DECODERS, "transformed_in")
     found = [
         column.name
         for column in TABLES["ranking"].columns
         if column.heading and column.over_runs and column.name not in known
     ]
     found += list(OF_RANKS) if any(row["sharing"] for row in ranking) else []
+    found += ["transformed_in"] if any(row["transform"] for row in ranking) else []
     return found + (list(OF_DECODERS) if any(row["differs_by"] is not None for row in ranking) else [])
 
 

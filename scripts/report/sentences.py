@@ -1,9 +1,10 @@
 """What verdict.json says, in sentences: each code and its numbers as one or two of at most 25 words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
+from scripts.common.groups import grouped
 from scripts.common.text import bytes_text, duration_text, number_text, percent_text
 from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.report.commands import lengthened
@@ -18,6 +19,7 @@ TITLES = {
     "simplest": "Simplest that keeps up with your step",
     "cheapest": "Quickest to prepare",
 }
+WAYS = {"worker": "in a worker", "process": "in the training's process", "device": "in batches on the GPU"}
 LACKING = {
     "no_run": "The plan has no run. Name loaders below `loaders` in config.yaml.",
     "no_speed": "No loader has a verified speed.",
@@ -212,6 +214,25 @@ def value_text(tables: Tables, goal: Row) -> str:
         return f"{number_text(value)} items/s"
     decoding = decoding_seconds(tables["stages"])
     return f"{duration_text(value)} to write" + (f", after {duration_text(decoding)} of decoding" if decoding else "")
+
+
+def transform_texts(tables: Tables) -> Iterator[str]:
+    """Yield a sentence a transform: its speed where it was at work, and whether storing what it makes pays."""
+    for (device, transform), rows in grouped(tables["transforms"], "device", "transform").items():
+        ways = [row for row in rows if row["way"] != "ahead"]
+        several = f" on {device.upper()}" if len({row["device"] for row in tables["transforms"]}) > 1 else ""
+        told = "; ".join(f"{WAYS[row['way']]} {number_text(row['items_per_second'])} ({place(row)})" for row in ways)
+        text = f"With {transform}{several}, items/s: {told}."
+        stored = next((row for row in rows if row["way"] == "ahead"), None)
+        fastest = max(ways, key=lambda row: row["items_per_second"])
+        if fastest["reason"] == "random":
+            yield f"{text} It is random, so it cannot be stored ahead of time."
+        elif stored and fastest["pays_after_epochs"]:
+            after = number_text(fastest["pays_after_epochs"])
+            rate = number_text(stored["items_per_second"])
+            yield f"{text} Stored ahead of time it is read at {rate} or more, which pays after {after} epochs."
+        else:
+            yield text
 
 
 def keeps_up_text(one: Row) -> str:

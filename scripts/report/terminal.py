@@ -27,6 +27,7 @@ from scripts.report.sentences import (
     lost_texts,
     target_text,
     training_text,
+    transform_texts,
 )
 from scripts.report.shown import of_each_loader
 from scripts.report.texts import interval_text, place, rank_text, times_text
@@ -52,6 +53,8 @@ def answer_lines(tables: Tables, colour: bool) -> list[str]:
         lines += _wrapped(_first(tables, answer), colour)
         lines += [*_table_of(tables, answer, colour), *_legend(tables, answer), *_cold(tables, answer, colour)]
         lines += [*_wrapped(_goals(tables, answer), colour), ""]
+    for text in transform_texts(tables):
+        lines += [*textwrap.wrap(_clean(text), WIDTH, subsequent_indent="  "), ""]
     return [*lines, *_ladder(tables["ladder"]), *_others(tables), *_kept(tables)]
 
 

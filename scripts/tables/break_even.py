@@ -33,6 +33,7 @@ def rows(best: Iterable[Mapping[str, Any]], formats: Iterable[Mapping[str, Any]]
     written = {one["format"]: one for one in formats if one["seconds"] is not None and one["items"]}
     plain = ("ok", 1, "read", "warm", 0)
     measured = [row for row in best if (row["status"], ranks_of(row), *(row[key] for key in SCENARIO_KEYS)) == plain]
+    measured = [row for row in measured if not row.get("transform")]
     measured.sort(key=lambda row: (row["device"], row["tier"], -row["items_per_second"]))
     for beside in grouped(measured, "device").values():
         table = table_of({key_of(row): row["speeds"] for row in beside}, FINAL_ERROR)

@@ -211,6 +211,10 @@ _SHARED = {
                "of the answers to them"),
         Column("works_outside", bool, doc="whether others were at work beside every run of the result, and not beside "
                "most others: something that is no process of its own works for it, and its CPU time is not in the row"),
+        Column("transform_random", bool, "record: transformed.random", doc="whether an item may come out otherwise"),
+        Column("transform_size", float, "record: transformed.size", doc="bytes of a transformed item by those before"),
+        Column("transformed_in", of="record: transformed.in", heading="Transformed in", doc="`worker`: item by item in "
+               "a worker process; `process`: in that of the training; `device`: in whole batches on the GPU"),
         Column("batch_lifetime", of="record: lifetime", doc=f"as the proof found it: {_words(LIFETIMES)}"),
         Column("order_declared", of="record: declared.order", doc="`random`, or how the loader says its order is made"),
         Column("order_measured", of="record: order.measured", doc=_words(ORDERS)),
@@ -299,7 +303,7 @@ _RANKING = (
     *_of_runs("median", "epoch_start_seconds ceiling_items_per_second"),
     *_of_runs("largest", "pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
     *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak loader_threads open_files_peak"),
-    *_of_runs("largest", "works_outside"),
+    *_of_runs("largest", "works_outside transformed_in transform_random transform_size"),
     *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
     *_of_runs("median", "slowest_rank_items_per_second rank_spread_percent"),
     *_of_runs("largest", "sharing repeated_items missing_items cores_of_rank differs_by may_differ_by"),
@@ -313,7 +317,7 @@ _RANKING = (
 TABLES = {
     "runs": Table("One row per run, and one for each result without a run.", (
         *_RESULT,
-        *_shared(f"batch_lifetime {OF_ORDER} session repeat"),
+        *_shared(f"transformed_in transform_random transform_size batch_lifetime {OF_ORDER} session repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),
@@ -484,6 +488,17 @@ TABLES = {
         Column("against_epoch_seconds", float, format=_seconds, doc="an epoch of it"),
         Column("break_even_epochs", float, heading="Pays after", doc="0: cheaper and faster than the next cheapest"),
         replace(_SHARED["reason"], doc="why there is no such number: the cheapest itself, slower, or not significant"),
+    )),
+    "transforms": Table("What a transform costs where it is at work, and when storing what it makes has paid.", (
+        *_shared("device transform"),
+        Column("way", heading="Where", doc="as `transformed_in`; `ahead`: stored, and read as the fastest loader reads "
+               "without a transform, at least"),
+        *_shared("loader tier slug items_per_second"),
+        Column("step_au_percent", float, heading="AU at your step", format=percent_text, doc="blank: not tried"),
+        Column("pays_after_epochs", float, heading="Stored, pays after",
+               doc="making and storing it first takes about an epoch of this way; blank: never, or see `reason`"),
+        Column("reason", doc="`random`: it cannot be stored; `larger`: its items are larger than those that were read; "
+               "`not-measured`: nothing was measured without it"),
     )),
     "noise": Table("How steady the machine was: the control run of each device, batch size and session.", (
         *_shared("device batch_size"),

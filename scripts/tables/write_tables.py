@@ -12,7 +12,19 @@ from scripts.common.facts import kept, shown_by_group
 from scripts.common.files import read_json, write_json
 from scripts.common.groups import grouped
 from scripts.decide.verdict import verdict
-from scripts.tables import bottlenecks, break_even, drift, ladder, latency, ranking, spans, stages, stationary, training
+from scripts.tables import (
+    bottlenecks,
+    break_even,
+    drift,
+    ladder,
+    latency,
+    ranking,
+    spans,
+    stages,
+    stationary,
+    training,
+    transformed,
+)
 from scripts.tables import bounds as bounds_of
 from scripts.tables import tensors as tensors_table
 from scripts.tables.chain import chain, optional, skipped_row
@@ -53,6 +65,7 @@ def write_tables(
         "formats": written,
         "stages": stages.rows(plan, root),
         "break_even": break_even.rows(best, written),
+        "transforms": transformed.rows(made.ranking),
         "ladder": ladder.rows(plan, made.ranking),
         "latencies": latency.rows(of_runs),
         "spans": spans.rows(of_runs),

@@ -10,7 +10,7 @@ from tests.support.imports import imported_modules
 from tests.support.programs import PROJECT
 
 SCRIPTS = PROJECT / "scripts"
-PLUGINS = ("kinds", "sources", "formats", "tiers", "loaders")
+PLUGINS = ("kinds", "sources", "formats", "tiers", "transforms", "loaders")
 # What each room may import, beside itself.
 LEFT = {
     "common": (),
