@@ -38,7 +38,7 @@ class LoaderRequest:
     start_method: str = "fork"  # of worker processes
     persistent_workers: bool = True  # whether they stay from one epoch to the next
     transform: str = "none"  # its name; what is at work is `applied`
-    where: str = "worker"  # or "device": where a transform is at work
+    transform_in: str = "worker"  # or "device": where a transform is at work
     applied: Any = None  # loaders/_transformed.py: the transform, where there is one
     device_prefetch: int = 0  # batches copied ahead to a GPU by whoever opens the loader: device_prefetch.py
     threads: int = 1  # of torch and OpenMP in this process, set by whoever opens the loader

@@ -155,13 +155,13 @@ TABLE = {
         apart=True,
         proven=False,
     ),
-    "where": Setting(
+    "transform_in": Setting(
         {"enum": ["worker", "device"]},
         ["worker"],
         "where that is done: item by item in a worker, or with whole batches on the device",
         plain="worker",
         without="worker",
-        useful=lambda settings: settings["transform"] not in (None, "none"),
+        useful=lambda settings: settings.get("transform") not in (None, "none"),
         of_all=True,
         short="on_{}",
         proven=False,

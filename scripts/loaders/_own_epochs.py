@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from importlib import util
+from importlib import import_module, util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,10 +32,8 @@ def imported(module: ModuleType) -> ModuleType:
     real = util.module_from_spec(spec)
     sys.modules[spec.name] = real
     spec.loader.exec_module(real)
-    with suppress(ImportError):  # of an isolated environment
-        import cloudpickle
-
-        cloudpickle.register_pickle_by_value(real)  # a worker that is no fork cannot import it
+    with suppress(ImportError):  # where a library is isolated
+        import_module("cloudpickle").register_pickle_by_value(real)  # a worker that is no fork cannot import it
     module.open_epochs = _plain(real.open_epochs if hasattr(real, "open_epochs") else _opener(real.dataset, path))
     for name in ("unsuited", "buffered"):
         if hasattr(real, name):

@@ -196,7 +196,9 @@ def program(
         ) from None
     if settings.get("start_method"):
         head, _, rest = body.partition("\nloader = ")
-        rest = textwrap.indent(f"loader = {rest}", "    ")
+        named = rest.replace("collate_fn=lambda batch: batch,", "collate_fn=as_is,")  # a lambda cannot be sent
+        head += "" if named == rest else "\ndef as_is(batch):\n    return batch\n\n"
+        rest = textwrap.indent(f"loader = {named}", "    ")
         body = f'{head}\nif __name__ == "__main__":  # each worker imports this file\n{rest}'
     return f"{_heading(module, settings, format_about, versions or {})}\n\n{body}\n"
 

@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -291,7 +292,7 @@ class WithItsCode:
         self.what = what
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
-        import cloudpickle
+        cloudpickle = import_module("cloudpickle")  # not where a library is isolated, whose loaders are forked
 
         return cloudpickle.loads, (cloudpickle.dumps(self.what),)
 

@@ -38,7 +38,7 @@ class Applied:
 
     def place(self, request: LoaderRequest) -> str:
         """Return where it is at work, of a loader that was opened."""
-        if request.where == DEVICE and request.device != "cpu":
+        if request.transform_in == DEVICE and request.device != "cpu":
             return DEVICE
         return WORKER if self.collated and request.workers else PROCESS
 
@@ -108,7 +108,7 @@ def _imported(path: str) -> ModuleType:
 
 def collating(request: LoaderRequest, collate: Callable[..., Any]) -> Callable[..., Any]:
     """Return `collate` of a DataLoader with the transform behind it, where a worker is to do that."""
-    if request.applied is None or request.where == DEVICE:
+    if request.applied is None or request.transform_in == DEVICE:
         return collate
     request.applied.collated = True
     return lambda items: request.applied.item_by_item(collate(items))
@@ -118,5 +118,5 @@ def arriving(request: LoaderRequest, epoch: Callable[[int], Iterator[Batch]]) ->
     """Return the epoch function of a loader that is open with the transform behind it, where no worker does that."""
     if request.applied is None or request.applied.collated:
         return epoch
-    done = request.applied.at_once if request.where == DEVICE else request.applied.item_by_item
+    done = request.applied.at_once if request.transform_in == DEVICE else request.applied.item_by_item
     return lambda number: map(done, epoch(number))

@@ -186,7 +186,7 @@ class Plan:
         """
         lists = self._lists(loader)
         if task != "read" or cache != "warm":
-            lists |= {"transform": [transforms.NONE], "where": ["worker"]}
+            lists |= {"transform": [transforms.NONE], "transform_in": ["worker"]}
         if task in TRAINING and self.config["measure"]["train_sweep"] == "last":
             lists = {key: values if key in ("device", "world") else values[-1:] for key, values in lists.items()}
         return combinations(self.loaders[loader], lists)

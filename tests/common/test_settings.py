@@ -25,6 +25,11 @@ def test_defaults_and_values_by_hand_keep_to_the_schema(name):
     jsonschema.validate(PLAIN[name], row.schema)
 
 
+@pytest.mark.parametrize("loader", plugins.names("loaders"))
+def test_no_loader_has_an_option_of_that_name(loader):
+    assert not settings.TABLE.keys() & getattr(plugins.load("loaders", loader), "OPTIONS", {}).keys()
+
+
 def test_the_config_has_each_of_them_with_its_default():
     sweep = yaml.safe_load((PROJECT / "config.yaml").read_text())["sweep"]
     assert {name: sweep[name] for name in settings.TABLE} == {name: row.default for name, row in settings.TABLE.items()}

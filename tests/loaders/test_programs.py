@@ -22,6 +22,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.location import PATH
 from scripts.common.sample import Sample, audio
+from scripts.common.settings import TABLE, by_hand
 from scripts.kinds import image
 from scripts.loaders import _program
 from scripts.plan.sweep import combinations
@@ -67,9 +68,9 @@ if __name__ == "__main__":  # and in none of the processes that it starts again
 def settings_of(loader: str, workers: int = 2, device: str = "cpu", pin_memory: bool = False, **options) -> dict:
     """Return complete settings of a run, simplified as the plan does it."""
     module = plugins.load("loaders", loader)
-    lists = {"device": [device], "batch_size": [BATCH_SIZE], "workers": [workers], "prefetch": [PREFETCH]}
-    lists |= {"pin_memory": [pin_memory], "device_prefetch": [0]}
-    lists["allocator"] = [options.get("allocator", "default")]
+    lists = by_hand() | {name: [value] for name, value in options.items() if name in TABLE}
+    lists |= {"device": [device], "batch_size": [BATCH_SIZE], "workers": [workers], "prefetch": [PREFETCH]}
+    lists["pin_memory"] = [pin_memory]
     chosen = {name: options.get(name, part["default"]) for name, part in getattr(module, "OPTIONS", {}).items()}
     [settings] = combinations(module, lists | {name: [value] for name, value in chosen.items()})
     return settings

@@ -89,7 +89,7 @@ def test_shapes_follow_from_options(corpus):
 @pytest.mark.parametrize("where", ["worker", "device"])
 @pytest.mark.parametrize("loader", LOADERS)
 def test_a_loader_delivers_each_item_transformed(corpus, placed, loader, where):
-    request = asked(corpus, placed, loader, where=where, workers=1)
+    request = asked(corpus, placed, loader, transform_in=where, workers=1)
     module = plugins.load("loaders", loader)
     if reason := unsuited(module, request):
         pytest.skip(reason)
@@ -172,7 +172,7 @@ def test_what_is_no_transform_is_refused(tmp_path):
     [
         ("npy", {"workers": 1}, "worker"),
         ("npy", {"workers": 0}, "process"),
-        ("npy", {"workers": 1, "where": "device"}, "process"),
+        ("npy", {"workers": 1, "transform_in": "device"}, "process"),
         ("memmap_int16", {"workers": 1}, "process"),
         ("tensorclass", {}, "process"),
         ("ring", {}, "process"),
