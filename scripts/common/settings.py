@@ -18,7 +18,7 @@ class Setting(NamedTuple):
     about: str  # in docs and in the tables
     plain: Any = ABSENT  # the value with which all is as if there were no such setting; what a run by hand has
     off: Any = None  # what stands in a result that has the plain value, or cannot use another one
-    without: Any = ABSENT  # what a loader is asked for where it stands for nothing; ABSENT: it does not hear of it
+    without: Any = ABSENT  # a request's value where there is none; ABSENT: requests do not have it
     useful: Callable[[Mapping[str, Any]], bool] = lambda _settings: True  # beside these others
     of_all: bool = False  # acts on every loader; otherwise on those that have it in SETTINGS
     short: str = ""  # its part of a slug, with {} for the value; "": its name and the value
@@ -214,7 +214,7 @@ def as_proven(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def part_of_slug(name: str, value: Any) -> str:
-    """Return what a setting or option adds to a slug; nothing for one that makes no difference."""
+    """Return the part of a slug that a setting or option adds; nothing for one that makes no difference."""
     row = TABLE.get(name)
     if value is None or value is (row.off if row else False):
         return ""
@@ -224,7 +224,7 @@ def part_of_slug(name: str, value: Any) -> str:
 
 
 def asked(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a loader is asked for, by name, of those settings that it hears of."""
+    """Return the settings that a loader's request has, by name."""
     found = {name: row.without for name, row in TABLE.items() if row.without is not ABSENT}
     return {name: without if settings.get(name) is None else settings[name] for name, without in found.items()}
 

@@ -7,6 +7,7 @@ On the device, a whole batch is transformed at once, after its copy.
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from importlib import util
 from types import ModuleType
 from typing import Any
@@ -37,7 +38,7 @@ class Applied:
         return getattr(module, "RANDOM", True)
 
     def place(self, request: LoaderRequest) -> str:
-        """Return where it is at work, of a loader that was opened."""
+        """Return the place of work, a key of the column `transformed_in`, once the loader is open."""
         if request.transform_in == DEVICE and request.device != "cpu":
             return DEVICE
         return WORKER if self.collated and request.workers else PROCESS
@@ -52,7 +53,7 @@ class Applied:
         return made.numel() * made.element_size()
 
     def functions(self, device: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-        """Return what transforms an item, and what transforms a batch, on a device."""
+        """Return a function of an item, and one of a batch, for a device."""
         place = (os.getpid(), device)
         if place not in self.made:
             self.made[place] = self._functions(device)
@@ -98,6 +99,7 @@ class Applied:
             return {**batch, self.key: function(data)}
 
 
+@cache
 def _imported(path: str) -> ModuleType:
     """Return the user's file as a module: it is run."""
     spec = util.spec_from_file_location("own_transform", path)

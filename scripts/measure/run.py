@@ -355,7 +355,7 @@ class _Run:
         return times
 
     def _sink(self, void: bool = False) -> protocol.Sink:
-        """Return what consumes the batches; of `void` data nothing is known but its form."""
+        """Return a sink for the batches; of `void` data nothing is known but its form."""
         if self.request.applied and not void:
             sink = TransformedSink(self.request.device, self.request.applied, self.corpus)
         else:

@@ -405,7 +405,7 @@ class Plan:
         return slug(as_proven(settings), Scenario(size=size))
 
     def transform(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return what a result's transform is, or None."""
+        """Return the transform of a result with these settings, as `transforms.defined` gives it, or None."""
         return transforms.defined(settings.get("transform"), self.config["transforms"])
 
     def group(self, tier: str, loader: str) -> str:
