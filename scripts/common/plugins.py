@@ -3,9 +3,13 @@
 What such a file must say is checked when it is loaded, so that the plan refuses a broken one before anything runs.
 """
 
+import ast
 import importlib
+import sys
 import traceback
 from collections.abc import Iterable, Mapping
+from functools import cache, partial
+from importlib import util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -66,7 +70,7 @@ CONTRACT = {
         "FORMAT": 'FORMAT = "wav"',
         "REQUIRES": 'REQUIRES = ("torch",)',
         "SETTINGS": 'SETTINGS = ("workers", "prefetch", "pin_memory")',
-        "open_epochs": "def open_epochs(request): ...",
+        "make_loader": "def make_loader(data, batch_size): ...",
     },
 }
 KINDS = tuple(CONTRACT)
@@ -89,7 +93,7 @@ def load(kind: str, name: str) -> ModuleType:
             f"found {name!r}, allowed are the files in scripts/{kind}: {', '.join(names(kind))}."
             f"{nearest(name, names(kind))} A new one is a file {file} (docs/extending.md).{own}"
         )
-    module = _imported(kind, name)
+    module = _loader(name) if kind == "loaders" else _imported(kind, name)
     _check_contract(kind, module, file)
     (check_loader if kind == "loaders" else _check_env)(module, file)
     return module
@@ -111,15 +115,67 @@ def _imported(kind: str, name: str) -> ModuleType:
         where = f"{_shown(error.filename or path)}, line {error.lineno}: {(error.text or '').strip()}"
         raise UserError(f"{where}: found {error.msg}, allowed is valid Python. Correct the line.") from error
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        frame = next((frame for frame in reversed(frames) if frame.filename == str(path)), frames[-1])
-        advice = "Correct the line."
-        if isinstance(error, ImportError):
-            advice = "Correct the name. Import a library inside a function: the plan may run without it."
-        raise UserError(
-            f"{_shown(frame.filename)}, line {frame.lineno}: {frame.line}: found {type(error).__name__}: {error}; "
-            f"allowed is a file that the plan can import. {advice}"
-        ) from error
+        raise _not_importable(path, error) from error
+
+
+def _not_importable(path: Path, error: Exception) -> UserError:
+    """Return the error of a file that the plan cannot import: its line, what was found, and what to do."""
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((frame for frame in reversed(frames) if frame.filename == str(path)), frames[-1])
+    advice = "Correct the line."
+    if isinstance(error, ImportError):
+        advice = "Correct the name. Import a library inside a function: the plan may run without it."
+    return UserError(
+        f"{_shown(frame.filename)}, line {frame.lineno}: {frame.line}: found {type(error).__name__}: {error}; "
+        f"allowed is a file that the plan can import. {advice}"
+    )
+
+
+@cache
+def _loader(name: str) -> ModuleType:
+    """Return what the file of a loader declares, with `open_epochs`; the file itself is imported when that is called.
+
+    So its libraries may be imported at its top: the plan runs its constants and functions alone (`declarations`). A
+    file without `make_loader` is imported whole.
+    """
+    path = Path(util.find_spec(f"scripts.loaders.{name}").origin)
+    module = ModuleType(f"scripts.loaders.{name}")
+    module.__file__ = str(path)
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        if not any(isinstance(node, ast.FunctionDef) and node.name == "make_loader" for node in tree.body):
+            return _imported("loaders", name)
+        exec(compile(declarations(tree), str(path), "exec"), vars(module))
+    except SyntaxError as error:
+        where = f"{_shown(path)}, line {error.lineno}: {(error.text or '').strip()}"
+        raise UserError(f"{where}: found {error.msg}, allowed is valid Python. Correct the line.") from error
+    except UserError:
+        raise
+    except Exception as error:
+        raise _not_importable(path, error) from error
+    harness = importlib.import_module("scripts.loaders._harness")
+    module.open_epochs = partial(harness.open_epochs, name)
+    return module
+
+
+def declarations(tree: ast.Module) -> ast.Module:
+    """Return what the plan runs of a loader's file: all but its classes and the imports of libraries."""
+    return ast.Module([node for node in tree.body if _is_declared(node)], [])
+
+
+def _is_declared(node: ast.stmt) -> bool:
+    if isinstance(node, ast.ClassDef):
+        return False
+    if isinstance(node, ast.Import):
+        return all(_in_plan(alias.name) for alias in node.names)
+    return not isinstance(node, ast.ImportFrom) or _in_plan(node.module or "")
+
+
+def _in_plan(module: str) -> bool:
+    """Return whether the plan may import a module: Python's own, and feedrate's but for those of programs."""
+    if module.startswith("scripts."):
+        return not module.startswith("scripts.loaders._plain") and not module.endswith(".ring_reader")
+    return module.partition(".")[0] in sys.stdlib_module_names
 
 
 def _shown(path: str | Path) -> str:
@@ -132,6 +188,8 @@ def _check_contract(kind: str, module: ModuleType, file: str) -> None:
     """Refuse a file without one of the names of its CONTRACT, or without the docstring that the report shows."""
     contract = CONTRACT[kind]
     for name, line in contract.items():
+        if name == "make_loader" and hasattr(module, "open_epochs"):
+            continue  # a loader that makes its batches in a way of its own
         if not hasattr(module, name):
             others = [other for other in vars(module) if other not in contract and other.isupper() == name.isupper()]
             raise UserError(

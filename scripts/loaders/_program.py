@@ -15,7 +15,6 @@ Imports may stand anywhere at the top level: they are gathered at the top, sorte
 """
 
 import re
-import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +27,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.sample import Sample
 from scripts.common.settings import settings_text
 from scripts.common.vocabulary import SPIN_COUNT
+from scripts.loaders._bundle import Program, sorted_imports
 
 OF_SAMPLE = ("item", "dtype", "ending", "item_bytes")  # names that stand for a part of what an item is
 WIDTH = 118  # of the comments, in columns
@@ -181,6 +181,12 @@ def program(
     that of the order, `versions` those of what the loader REQUIRES, by distribution. Raises UserError for a SNIPPET
     with a name that there is not.
     """
+    if not hasattr(module, "SNIPPET"):
+        body = Program(settings, sample, Path(data), seed).text(Path(module.__file__))
+        if settings.get("allocator") == "keep":
+            first, _, rest = body.partition("\n\n\n")
+            body = f"import ctypes\n{first}\n\n{KEEP.partition(chr(10) * 2)[2]}\n\n{rest}"
+        return f"{_heading(module, settings, format_about, versions or {})}\n\n{body}\n"
     values = {"data": str(data), "item_bytes": sample.bytes, "dtype": sample.dtype, "seed": seed, **settings}
     above = f"{KEEP}\n" if settings.get("allocator") == "keep" else ""
     body = _expanded(above + _chosen(_composed(module.SNIPPET), values), settings, sample)
@@ -237,7 +243,7 @@ def _expanded(text: str, settings: Mapping[str, Any], sample: Sample) -> str:
             line = line[: found.start()] + fragments[found[1]].replace("\n", f"\n{indent}") + line[found.end() :]
         lines.append(line)
     body = re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines).strip())
-    return "\n\n".join(filter(None, (_sorted(imports), body)))
+    return "\n\n".join(filter(None, (sorted_imports(imports), body)))
 
 
 def _fragments(text: str, sample: Sample) -> dict[str, str]:
@@ -278,21 +284,6 @@ def _sizes(text: str, sample: Sample) -> str:
     if re.search(r"\bshape\b", text):
         lines.append(f"shape = (1, {'samples' if lines else sample.shape[-1]})  # {'an item' if lines else about}")
     return "\n".join(lines)
-
-
-def _sorted(lines: list[str]) -> str:
-    """Return imports as ruff sorts them: of the standard library, then the others; those of one module together."""
-    modules: dict[tuple[bool, bool, str], set[str]] = {}
-    for line in lines:
-        kind, module, *rest = line.split(maxsplit=3)
-        outside = module.split(".")[0] not in sys.stdlib_module_names
-        names = rest[-1].split(", ") if kind == "from" else [" ".join(rest)]
-        modules.setdefault((outside, kind == "from", module), set()).update(names)
-    sections: list[list[str]] = [[], []]
-    for (outside, whole, module), names in sorted(modules.items()):
-        ordered = ", ".join(sorted(names, key=lambda name: (not name[0].isupper(), name))) if whole else "".join(names)
-        sections[outside].append(f"from {module} import {ordered}" if whole else f"import {module} {ordered}".strip())
-    return "\n\n".join("\n".join(section) for section in sections if section)
 
 
 def _names(line: str) -> list[str]:

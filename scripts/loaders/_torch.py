@@ -340,24 +340,30 @@ def in_place_of_counts(counts: Iterator[Batch], kept: Batch) -> Iterator[Batch]:
 
 @contextmanager
 def epochs_of(
-    request: LoaderRequest, dataset: Any, finish: Callable[[Batch], Batch] | None = None
+    request: LoaderRequest,
+    dataset: Any,
+    finish: Callable[[Batch], Batch] | None = None,
+    collate: Callable[..., Any] | None = None,
 ) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Open a DataLoader over a map-style `dataset` whose items are dicts; yield the loader contract's epoch function.
 
-    A data set with `__getitems__` returns a whole batch as a dict; otherwise items are collated by torch. `finish` is
-    what is left to do with a batch where it arrives: in this process, on the asked device.
+    A data set with `__getitems__` returns a whole batch as a dict; otherwise items are collated by torch, or `collate`.
+    `finish` is what is left to do with a batch where it arrives: in this process, on the asked device.
     """
     from torch.utils.data import DataLoader, default_collate
 
-    collate = as_is if hasattr(dataset, "__getitems__") else default_collate
+    by_batch = hasattr(dataset, "__getitems__")
+    collate = collate or (as_is if by_batch else default_collate)
     if finish:  # what comes before it is no item yet
         request = replace(request, applied=None)
     kept: Batch | None = None
     if "transfer" in request.without:
-        kept = default_collate([dataset[0]] * request.batch_size) if collate is default_collate else None
-        kept = kept or dataset.__getitems__(list(range(min(request.batch_size, request.items))))
+        if by_batch:
+            kept = collate(dataset.__getitems__(list(range(min(request.batch_size, request.items)))))
+        else:
+            kept = collate([dataset[0]] * request.batch_size)
     if "read" in request.without:
-        dataset = (AgainByBatch if collate is as_is else Again)(dataset, sent=request.workers > 0)
+        dataset = (AgainByBatch if by_batch else Again)(dataset, sent=request.workers > 0)
     batches = EpochBatches(request)
     parts = {
         "dataset": dataset,

@@ -7,51 +7,35 @@ channels come first, as a model wants them.
 """
 
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, content_of, decode_of, never, path_of  # noqa: F401
+from scripts.loaders._image import DECODER, never  # noqa: F401
+from scripts.loaders._plain.data_loader import Batches, data_loader, empty_batch
+from scripts.loaders._plain.images import content_of, decode_of
 from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = "lasting"
 OPTIONS = DECODER
-SNIPPET = (
-    """
-
-$head
-$labels
 
 
-"""
-    + DECODE_SNIPPET
-    + """
+class Files(Batches):
+    """Numbered image files, each decoded into its row of the batch."""
 
-$items_class
+    def __init__(self, data, key, shape, dtype, ending, decode):
+        super().__init__(data, key)
+        self.shape, self.dtype, self.ending, self.decode = shape, dtype, ending, decode
 
-    def __getitems__(self, positions):  # a batch at a time
-        $item = empty_batch(len(positions))
-        for position, row in zip(positions, $item.numpy(), strict=True):
-            decode((data / f"{position:06d}.$ending").read_bytes(), row)
-        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
+    def path_of(self, position):
+        return f"{self.data}/{position:06d}.{self.ending}"
+
+    def batch(self, positions):
+        batch = empty_batch(len(positions), self.shape, self.dtype)
+        for position, row in zip(positions, batch.numpy(), strict=True):
+            self.decode(content_of(self.path_of(position)), row)
+        return batch
 
 
-$by_data_loader
-"""
-)
-
-
-def open_epochs(request):
-    """Return what opens the epoch function over numbered image files."""
-    decode = decode_of(request)
-
-    class Files(Batches):
-        def files_to_decode(self, positions):  # for the batch timeline
-            return (path_of(request, position) for position in positions)
-
-        def gathered(self, positions):
-            batch = empty_batch(len(positions), request.sample)
-            for position, row in zip(positions, batch.numpy(), strict=True):
-                decode(content_of(path_of(request, position)), row)
-            return batch
-
-    return epochs_of(request, Files(request))
+def make_loader(data, key, shape, dtype, ending, decoder, **how):
+    """Return a DataLoader over numbered image files."""
+    return data_loader(Files(data, key, shape, dtype, ending, decode_of(decoder)), **how)

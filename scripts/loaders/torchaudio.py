@@ -5,74 +5,62 @@ into opening a decoder for each item. `decoder: torchcodec` calls torchcodec its
 `decoder: soundfile` reads as torchaudio's backend of that name did before. Set workers to the number of cores.
 """
 
-from scripts.common.request import undecoded
+import torch
+
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
+from scripts.loaders._plain.data_loader import Items, data_loader
 from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import Items, epochs_of, simplify  # noqa: F401
+from scripts.loaders._torch import simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")
 LIFETIME = "lasting"
 OPTIONS = {"decoder": {"enum": ["load", "torchcodec", "soundfile"], "default": "load"}}
-SNIPPET = """
-
-$head
-$labels
 
 
-$items_class
+def decode_by_load(path):
+    """Return the samples of a file, float32 (1, n)."""
+    import torchaudio
 
-    def __getitem__(self, position):
-        path = data / f"{position:06d}.wav"
-$when decoder=load
-import torchaudio
-        audio = torchaudio.load(path)[0]
-$when decoder=torchcodec
-from torchcodec.decoders import AudioDecoder
-        audio = AudioDecoder(path).get_all_samples().data
-$when decoder=soundfile
-import soundfile
-        audio = torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0].T)
-$end
-        if audio.shape[1] != samples:
-            audio = torch.nn.functional.pad(audio, (0, samples - audio.shape[1]))
-        return {"audio": audio, "target": target[position], "labels": labels[position]}
+    return torchaudio.load(path)[0]
 
 
-$by_data_loader
-"""
+def decode_by_torchcodec(path):
+    """Return the samples of a file, float32 (1, n)."""
+    from torchcodec.decoders import AudioDecoder
+
+    return AudioDecoder(path).get_all_samples().data
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over numbered WAV files."""
-    import torch
-
-    decode = _decoder(request.options["decoder"])
-
-    class Files(Items):
-        def files_to_decode(self, positions):  # for the batch timeline
-            return [request.data / f"{position:06d}.wav" for position in positions]
-
-        def item(self, position):
-            path = request.data / f"{position:06d}.wav"
-            audio = undecoded(path, request) if "decode" in request.without else decode(path)
-            missing = request.samples - audio.shape[1]
-            return torch.nn.functional.pad(audio, (0, missing)) if missing else audio  # a pad of nothing is a copy
-
-    return epochs_of(request, Files(request))
-
-
-def _decoder(name):
-    """Return a function from a path to an item in its natural length, float32 (1, n)."""
-    if name == "load":
-        import torchaudio
-
-        return lambda path: torchaudio.load(path)[0]
-    if name == "torchcodec":
-        from torchcodec.decoders import AudioDecoder
-
-        return lambda path: AudioDecoder(path).get_all_samples().data
+def decode_by_soundfile(path):
+    """Return the samples of a file, float32 (1, n)."""
     import soundfile
-    import torch
 
-    return lambda path: torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0].T)
+    return torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0].T)
+
+
+class Files(Items):
+    """Numbered WAV files, each decoded whole."""
+
+    def __init__(self, data, samples, decode):
+        super().__init__(data, "audio")
+        self.samples, self.decode = samples, decode
+
+    def path_of(self, position):
+        return self.data / f"{position:06d}.wav"
+
+    def item(self, position):
+        audio = self.decode(self.path_of(position))
+        missing = self.samples - audio.shape[1]  # a longer one is cut, a shorter one padded
+        return torch.nn.functional.pad(audio, (0, missing)) if missing else audio  # a pad of nothing is a copy
+
+
+def make_loader(data, shape, decoder, **how):
+    """Return a DataLoader over numbered WAV files."""
+    if decoder == "load":
+        decode = decode_by_load
+    elif decoder == "torchcodec":
+        decode = decode_by_torchcodec
+    else:
+        decode = decode_by_soundfile
+    return data_loader(Files(data, shape[-1], decode), **how)

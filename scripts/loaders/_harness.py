@@ -1,0 +1,222 @@
+"""Measures a loader that is a plain program: `make_loader`, as its page shows it. All that measuring adds is outside.
+
+- The order comes through the sampler of a DataLoader, or as `order`, a function from the number of an epoch to the
+  positions of this rank; a library that shuffles by itself gets `seed`, `shuffle`, `rank` and `world`.
+- The number of each item comes as one more column of its labels (`_plain/labels.py`).
+- Parts are left out by other functions in place of those that a file has by their names: `read`, `decode`, or
+  `decode_by_...` where there are several. A file may say how: `without_read(read, request)` returns what takes its
+  place. A DataLoader's reading and transfer are left out without a name.
+- Workers send `target` and `item` as one tensor, as a program sends `target` alone (`_torch.packed`).
+
+A file may have `on_arrival(batch)`, what is left to do where a batch arrives, and `close(loader)`.
+"""
+
+import importlib
+import inspect
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+from scripts.common.request import LoaderRequest, epoch_order
+from scripts.common.sample import Sample
+from scripts.common.settings import asked
+from scripts.loaders import _torch
+from scripts.loaders._torch import Batch
+from scripts.machine import gpu
+
+OUTSIDE = (
+    "order",
+    "shuffle",
+    "rank",
+    "world",
+)  # parameters that a harness gives, and a program leaves at their default
+PLAIN = "scripts.loaders._plain."
+
+
+def settings_of(module: ModuleType, request: LoaderRequest) -> dict[str, Any]:
+    """Return the settings of a request, null where they have no effect, as the plan has them."""
+    settings = {name: getattr(request, name) for name in asked({}) if hasattr(request, name)} | dict(request.options)
+    settings["device"] = "cpu" if gpu.COPY in request.without else request.device
+    return getattr(module, "simplify", lambda found: found)(settings)
+
+
+def arguments_of(names: Any, settings: Mapping[str, Any], sample: Sample, data: Path, seed: int) -> dict[str, Any]:
+    """Return the arguments of a `make_loader` by `names`, those of its parameters, in their order.
+
+    `**` among them stands for the arguments of a DataLoader.
+    """
+    values = {name: getattr(sample, name) for name in ("key", "shape", "dtype", "scale", "ending")}
+    values |= {**settings, "data": data, "seed": seed}
+    found = {name: values[name] for name in names if name in values}
+    return {**found, **of_data_loader(settings), "seed": seed} if "**" in names else found
+
+
+def of_data_loader(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a DataLoader for a batch, workers, prefetching and page-locked memory."""
+    arguments = {"batch_size": settings["batch_size"], "num_workers": settings["workers"] or 0}
+    if settings["workers"]:
+        arguments |= {
+            "prefetch_factor": settings["prefetch"],
+            "persistent_workers": settings.get("persistent_workers") is not False,
+            "multiprocessing_context": settings.get("start_method") or "fork",
+        }
+    return arguments | {"pin_memory": bool(settings["pin_memory"])}
+
+
+def names_of(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters of a `make_loader`, `**` for those of a DataLoader."""
+    parameters = inspect.signature(function).parameters.values()
+    return ["**" if one.kind is one.VAR_KEYWORD else one.name for one in parameters]
+
+
+@contextmanager
+def open_epochs(name: str, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Open the loader `name` as `request` asks; yield the epoch function of the loader contract."""
+    module = importlib.import_module(f"scripts.loaders.{name}")
+    labels = importlib.import_module(f"{PLAIN}labels")
+
+    def make() -> Any:
+        names, settings = names_of(module.make_loader), settings_of(module, request)
+        arguments = arguments_of(names, settings, request.sample, request.label_folder, request.seed)
+        outside = {"order": partial(epoch_order, request), "shuffle": request.shuffle}
+        outside |= {"rank": request.rank, "world": request.world}
+        return module.make_loader(**arguments, **{name: outside[name] for name in names if name in OUTSIDE})
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(labels, "COLUMNS", ("target", "labels", "item")))
+        for place, stage, function in _left_out(module, request):
+            stack.enter_context(mock.patch.object(place, stage, function))
+        loader = make()
+        if hasattr(module, "close"):
+            stack.callback(module.close, loader)
+        yield stack.enter_context(_epochs(loader, make, module, request))
+
+
+def _epochs(loader: Any, make: Callable[[], Any], module: ModuleType, request: LoaderRequest) -> Any:
+    """Return what opens the epoch function of what a `make_loader` has made."""
+    from torch.utils.data import DataLoader, IterableDataset
+
+    inner = loader if isinstance(loader, DataLoader) else next(iter(getattr(loader, "pipeline", ())), None)
+    if not isinstance(inner, DataLoader):
+        return _from_epochs(loader, request)
+    if isinstance(inner.dataset, IterableDataset):
+        return _from_iterable(loader, inner, make, request)
+    return _from_map(inner, module, request)
+
+
+@contextmanager
+def _from_map(loader: Any, module: ModuleType, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Yield the epoch function of a DataLoader over a map-style Dataset, whose sampler gives the order."""
+    dataset = loader.dataset
+    if request.spans and "decode" in getattr(module, "STAGES", ()) and hasattr(dataset, "path_of"):
+        dataset.files_to_decode = partial(map, dataset.path_of)
+    try:
+        with _torch.epochs_of(request, dataset, getattr(module, "on_arrival", None), loader.collate_fn) as epoch:
+            yield epoch
+    finally:
+        if hasattr(dataset, "close"):
+            dataset.close()
+
+
+@contextmanager
+def _from_iterable(
+    loader: Any, inner: Any, make: Callable[[], Any], request: LoaderRequest
+) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Yield the epoch function of a DataLoader whose Dataset orders its items itself, from epoch to epoch."""
+    if "read" in request.without:
+        _again(inner.dataset, request)
+    kept = _first_batch(make()) if "transfer" in request.without else None
+    inner.collate_fn = _torch.sent_by(request, inner.collate_fn, kept)
+    try:
+        yield lambda _number: _torch.received(iter(loader), request, kept)
+    finally:
+        _torch.stop_workers(inner)
+
+
+def _first_batch(loader: Any) -> Batch:
+    """Return a batch that this process has made: of the first item, again and again."""
+    inner = getattr(loader, "pipeline", [loader])[0]
+    items = iter(inner.dataset)
+    if inner.batch_size is None:
+        return next(items)
+    return inner.collate_fn([next(items)] * inner.batch_size)
+
+
+def _again(dataset: Any, request: LoaderRequest) -> None:
+    """Have a process get its first item, or batch, as often as its share has items: reading is left out."""
+    share = -(-request.items // (request.world * max(1, request.workers)))
+
+    def items(self: Any) -> Iterator[Any]:
+        for first in super(kind, self).__iter__():
+            if isinstance(first, Mapping) and "target" in first and getattr(first["target"], "ndim", 0):
+                kept = _torch.AgainByBatch(None, sent=request.workers > 0)
+                kept.kept = first
+                for start in range(0, share, request.batch_size):
+                    yield kept.__getitems__(list(range(min(request.batch_size, share - start))))
+            else:
+                yield from itertools.repeat(first, share)
+            return
+
+    kind = type(type(dataset).__name__, (type(dataset),), {"__iter__": items})
+    dataset.__class__ = kind
+
+
+@contextmanager
+def _from_epochs(loader: Any, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Yield the epoch function of a loader that gives epochs by itself (`_plain/epochs.py`)."""
+    uncopied = gpu.COPY in request.without
+    try:
+        if uncopied:
+            yield lambda number: gpu.uncopied(loader.batches(number), request)
+        else:
+            yield lambda number: _torch.to_device(loader.batches(number), request)
+    finally:
+        if loader.close:
+            loader.close()
+
+
+def _left_out(module: ModuleType, request: LoaderRequest) -> Iterator[tuple[ModuleType, str, Any]]:
+    """Yield (module, name, function) of the functions that take the place of parts that are left out."""
+    for place in (module, *(found for name, found in sys.modules.items() if name.startswith(PLAIN))):
+        for stage in sorted(request.without):
+            without = getattr(module, f"without_{stage}", _skipping if stage == "decode" else _once)
+            for name, function in vars(place).copy().items():
+                if name == stage or name.startswith(f"{stage}_by_"):
+                    yield place, name, without(function, request)
+
+
+def _once(read: Callable[..., Any], _request: LoaderRequest) -> Callable[..., Any]:
+    """Return a function that gives what the first call has given: each process makes one."""
+    kept: dict[int, Any] = {}
+
+    def again(*arguments: Any) -> Any:
+        if os.getpid() not in kept:
+            kept[os.getpid()] = read(*arguments)
+        return kept[os.getpid()]
+
+    return again
+
+
+def _skipping(decode: Callable[..., Any], request: LoaderRequest) -> Callable[..., Any]:
+    """Return a function that decodes nothing: `decode(content, row)` leaves zeros in the row, `decode(content)` gives
+    what it has first given. Where it would open a path, the file is read.
+    """
+    first = _once(decode, request)
+    in_place = len(inspect.signature(decode).parameters) > 1
+
+    def skipped(content: Any, *row: Any) -> Any:
+        if isinstance(content, str | Path):
+            Path(content).read_bytes()
+        if not in_place:
+            return first(content)
+        row[-1][...] = 0
+        return None
+
+    return skipped
