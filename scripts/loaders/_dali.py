@@ -5,6 +5,7 @@ Imports DALI inside functions, since loaders are named where it is not installed
 """
 
 import gc
+import multiprocessing
 from collections.abc import Callable
 from typing import Any
 
@@ -58,3 +59,4 @@ def close(loader: Any) -> None:
     """End DALI's threads and processes: they go with the pipeline, though an abandoned epoch may keep the iterator."""
     loader.iterator._pipes.clear()
     gc.collect()
+    multiprocessing.active_children()  # lets go of processes that took longer than DALI waits for
