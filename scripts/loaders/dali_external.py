@@ -61,8 +61,13 @@ def make_loader(data, key, shape, dtype, source, device, batch_size, workers, pr
 
         @pipeline_def(batch_size=batch_size, num_threads=workers, prefetch_queue_depth=prefetch, seed=seed)
         def pipeline():
-            outputs = {"num_outputs": 2, "batch": True, "cycle": "raise", "no_copy": True}
-            item, position = fn.external_source(source=Epochs(batches), **outputs)
+            item, position = fn.external_source(
+                source=Epochs(batches),
+                num_outputs=2,
+                batch=True,
+                cycle="raise",  # StopIteration at the end of an epoch
+                no_copy=True,
+            )
             return (item if device == "cpu" else item.gpu()), position
 
     else:

@@ -53,6 +53,6 @@ def make_loader(data, key, shape, dtype, ending, device, batch_size, workers, pr
     @pipeline_def(batch_size=batch_size, num_threads=workers, prefetch_queue_depth=prefetch, seed=seed)
     def pipeline():
         image, position = read(data, ending, order(0).tolist(), shape, dtype, device, shuffle)
-        return (image if device == "cpu" else image.gpu()), position  # where `mixed` has it already
+        return (image if device == "cpu" else image.gpu()), position  # `mixed` has put it there
 
     return Pipelined(pipeline, key, device, by_position(labels, device))
