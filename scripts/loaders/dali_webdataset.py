@@ -22,7 +22,7 @@ from nvidia.dali import fn, pipeline_def
 
 from scripts.loaders import _dali
 from scripts.loaders._dali import SETTINGS, close, simplify, without_decode  # noqa: F401
-from scripts.loaders._plain.dali import Pipelined, decode
+from scripts.loaders._plain.dali import Pipelined, decode, moved
 from scripts.loaders._plain.labels import labels_in
 
 FORMAT = "webdataset"
@@ -102,10 +102,7 @@ def make_loader(
     shards = sorted(data.glob("*.tar"))
 
     def labels_of(members):
-        labels = read_by_json(members, classes)
-        if device == "cpu":
-            return labels
-        return {name: rows.pin_memory().to(device, non_blocking=True) for name, rows in labels.items()}
+        return {name: moved(rows, device) for name, rows in read_by_json(members, classes).items()}
 
     with tempfile.TemporaryDirectory() as folder:  # for DALI to read as it starts
         indices, items = write_indices(shards, folder)

@@ -27,15 +27,15 @@ def decode(encoded, samples):
     return fn.reshape(fixed * (1 / 32768), shape=[1, samples])
 
 
+def moved(rows, device):
+    """Return a tensor on the device, without waiting for the copy."""
+    return rows if device == "cpu" else rows.pin_memory().to(device, non_blocking=True)
+
+
 def by_position(labels, device):
     """Return a function from a batch of positions to the labels there, on the device."""
     labels = {name: rows.to(device) for name, rows in labels.items()}
-
-    def labels_at(where):
-        where = where.flatten().long()
-        return rows_of(labels, where if device == "cpu" else where.pin_memory().to(device, non_blocking=True))
-
-    return labels_at
+    return lambda where: rows_of(labels, moved(where.flatten().long(), device))
 
 
 class Pipelined(Epochs):
