@@ -42,7 +42,8 @@ PLAIN = "scripts.loaders._plain."
 
 def settings_of(module: ModuleType, request: LoaderRequest) -> dict[str, Any]:
     """Return the settings of a request, null where they have no effect, as the plan has them."""
-    settings = {name: getattr(request, name) for name in asked({}) if hasattr(request, name)} | dict(request.options)
+    settings = {name: part["default"] for name, part in getattr(module, "OPTIONS", {}).items()} | dict(request.options)
+    settings |= {name: getattr(request, name) for name in asked({}) if hasattr(request, name)}
     settings["device"] = "cpu" if gpu.COPY in request.without else request.device
     return getattr(module, "simplify", lambda found: found)(settings)
 
@@ -77,9 +78,8 @@ def names_of(function: Callable[..., Any]) -> list[str]:
 
 
 @contextmanager
-def open_epochs(name: str, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Open the loader `name` as `request` asks; yield the epoch function of the loader contract."""
-    module = importlib.import_module(f"scripts.loaders.{name}")
+def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Open the loader of a file as `request` asks; yield the epoch function of the loader contract."""
     labels = importlib.import_module(f"{PLAIN}labels")
 
     def make() -> Any:
@@ -90,7 +90,8 @@ def open_epochs(name: str, request: LoaderRequest) -> Iterator[Callable[[int], I
         return module.make_loader(**arguments, **{name: outside[name] for name in names if name in OUTSIDE})
 
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(labels, "COLUMNS", ("target", "labels", "item")))
+        for place in (labels, *([module] if hasattr(module, "COLUMNS") else [])):  # a program has its own
+            stack.enter_context(mock.patch.object(place, "COLUMNS", ("target", "labels", "item")))
         for place, stage, function in _left_out(module, request):
             stack.enter_context(mock.patch.object(place, stage, function))
         loader = make()

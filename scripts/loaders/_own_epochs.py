@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module, util
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,7 @@ from typing import Any
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest
 from scripts.common.sample import Sample
-from scripts.loaders import _torch
+from scripts.loaders import _harness, _torch
 
 
 def imported(module: ModuleType) -> ModuleType:
@@ -34,7 +35,14 @@ def imported(module: ModuleType) -> ModuleType:
     spec.loader.exec_module(real)
     with suppress(ImportError):  # where a library is isolated
         import_module("cloudpickle").register_pickle_by_value(real)  # a worker that is no fork cannot import it
-    module.open_epochs = _plain(real.open_epochs if hasattr(real, "open_epochs") else _opener(real.dataset, path))
+    if hasattr(real, "open_epochs"):
+        opened = real.open_epochs
+    elif hasattr(real, "make_loader"):
+        real.__dict__.setdefault("STAGES", module.STAGES)
+        opened = partial(_harness.open_epochs, real)
+    else:
+        opened = _opener(real.dataset, path)
+    module.open_epochs = _plain(opened)
     for name in ("unsuited", "buffered"):
         if hasattr(real, name):
             setattr(module, name, getattr(real, name))
