@@ -1,63 +1,33 @@
-"""What the worker processes of DALI's parallel external source run: each call gives one batch of a memory map.
-
-A module of its own: DALI starts the workers again (spawn), and they import it by its name.
-"""
+"""What takes the place of parts of DALI's parallel external source, in its processes, which import this file."""
 
 from typing import Any
 
 import numpy as np
 
-from scripts.common.request import LoaderRequest, epoch_order
+
+class Unread:
+    """Gives an item of each process's own memory in place of all that are to be read."""
+
+    def __init__(self, item: np.ndarray) -> None:
+        self.item = item
+
+    def __call__(self, _items: np.ndarray, where: np.ndarray) -> list[np.ndarray]:
+        return [self.item] * len(where)
 
 
-class Batches:
-    """Gives any batch of any epoch, as several processes are asked for several at once.
+class Unsent:
+    """Gathers the items of a source's batches in the process, unless reading is left out too; sends a byte of each."""
 
-    The stages `read` and `transfer` are left out here: without reading, each process gives one item of its own memory
-    ever after; without transfer, it gathers the items and sends their positions alone.
-    """
+    gathered: np.ndarray | None = None
 
-    def __init__(self, request: LoaderRequest) -> None:
-        self.request = request
-        self.items: np.ndarray | None = None  # (n, ...), mapped by each process for itself
-        self.gathered: np.ndarray | None = None
-        self.epoch = -1
-        self.order: np.ndarray | None = None  # of that epoch
+    def __init__(self, source: Any) -> None:
+        self.source = source
 
-    def __call__(self, info: Any) -> Any:
-        """Return ([an item, ...], int64 (batch, 1) positions) of the batch that `info` (BatchInfo) names.
-
-        The items are views of the map: DALI copies them into the shared memory, and nothing else does. Raises
-        StopIteration behind the last batch of an epoch.
-        """
-        if info.epoch_idx != self.epoch:
-            self.epoch, self.order = info.epoch_idx, epoch_order(self.request, info.epoch_idx)
-        start = info.iteration * self.request.batch_size
-        positions = self.order[start : start + self.request.batch_size]
-        if not len(positions):
-            raise StopIteration
-        where = np.ascontiguousarray(positions)[:, None]
-        if "transfer" in self.request.without:
-            self._gather(positions)
-            return (where,)
-        return self._views(positions), where
-
-    def _views(self, positions: np.ndarray) -> list[np.ndarray]:
-        if self.items is None:
-            path = self.request.array
-            # a plain array, of which views are made much faster than of a numpy.memmap
-            self.items = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-            if "read" in self.request.without:
-                self.items = self.items[:1].copy()
-        if "read" in self.request.without:
-            return [self.items[0]] * len(positions)
-        return [self.items[position] for position in positions]
-
-    def _gather(self, positions: np.ndarray) -> None:
-        """Copy the items into memory of this process, unless reading is left out too."""
-        if "read" in self.request.without:
-            return
-        if self.gathered is None:
-            sample = self.request.sample
-            self.gathered = np.empty((self.request.batch_size, *sample.shape), sample.dtype)
-        np.stack(self._views(positions), out=self.gathered[: len(positions)])
+    def __call__(self, info: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return uint8 (batch, 1) in place of the items, and their positions."""
+        items, where = self.source(info)
+        if not isinstance(self.source.read, Unread):
+            if self.gathered is None:
+                self.gathered = np.empty((self.source.batch_size, *items[0].shape), items[0].dtype)
+            np.stack(items, out=self.gathered[: len(items)])
+        return np.zeros((len(where), 1), np.uint8), where

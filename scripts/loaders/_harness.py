@@ -8,7 +8,8 @@
   place. A DataLoader's reading and transfer are left out without a name.
 - Workers send `target` and `item` as one tensor, as a program sends `target` alone (`_torch.packed`).
 
-A file may have `on_arrival(batch)`, what is left to do where a batch arrives, and `close(loader)`.
+A file may have ON_DEVICE = True, where items are made on the device: its copy is no part of the loader. It may have
+`on_arrival(batch)`, what is left to do where a batch arrives, and `close(loader)`.
 """
 
 import importlib
@@ -36,6 +37,7 @@ OUTSIDE = (
     "shuffle",
     "rank",
     "world",
+    "classes",
 )  # parameters that a harness gives, and a program leaves at their default
 PLAIN = "scripts.loaders._plain."
 
@@ -44,7 +46,8 @@ def settings_of(module: ModuleType, request: LoaderRequest) -> dict[str, Any]:
     """Return the settings of a request, null where they have no effect, as the plan has them."""
     settings = {name: part["default"] for name, part in getattr(module, "OPTIONS", {}).items()} | dict(request.options)
     settings |= {name: getattr(request, name) for name in asked({}) if hasattr(request, name)}
-    settings["device"] = "cpu" if gpu.COPY in request.without else request.device
+    uncopied = gpu.COPY in request.without and not getattr(module, "ON_DEVICE", False)
+    settings["device"] = "cpu" if uncopied else request.device
     return getattr(module, "simplify", lambda found: found)(settings)
 
 
@@ -86,7 +89,7 @@ def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable
         names, settings = names_of(module.make_loader), settings_of(module, request)
         arguments = arguments_of(names, settings, request.sample, request.label_folder, request.seed)
         outside = {"order": partial(epoch_order, request), "shuffle": request.shuffle}
-        outside |= {"rank": request.rank, "world": request.world}
+        outside |= {"rank": request.rank, "world": request.world, "classes": request.classes}
         return module.make_loader(**arguments, **{name: outside[name] for name in names if name in OUTSIDE})
 
     with ExitStack() as stack:

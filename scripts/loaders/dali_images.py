@@ -5,27 +5,20 @@ for a GPU (`device: cuda`) by `mixed`, nvJPEG, whose last bits are its own, and 
 decoders as it runs.
 """
 
+import numpy as np
+from nvidia.dali import fn, pipeline_def, types
+
 from scripts.loaders import _dali
-from scripts.loaders._dali import SETTINGS, epochs_of_files, simplify  # noqa: F401
+from scripts.loaders._dali import SETTINGS, close, simplify, without_decode, without_read  # noqa: F401
+from scripts.loaders._plain.dali import Pipelined, by_position, whole_files
+from scripts.loaders._plain.epochs import shuffled
+from scripts.loaders._plain.labels import read_labels
 
 FORMAT = "files"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 LIFETIME = "lasting"
 STAGES = (*_dali.STAGES, "decode")
-SNIPPET = (
-    _dali.FILES_SNIPPET
-    + """\
-from nvidia.dali import types
-    colours = types.GRAY if shape[0] == 1 else types.RGB
-    pixels = fn.decoders.image(encoded, device="cpu" if device == "cpu" else "mixed", output_type=colours)
-    $when dtype=uint8
-    return fn.transpose(pixels, perm=[2, 0, 1]), position
-    $when dtype=float32
-    return fn.transpose(pixels, perm=[2, 0, 1]) * np.float32(1 / 255), position
-    $end
-"""
-    + _dali.BATCHES_SNIPPET
-)
+ON_DEVICE = True  # a GPU decodes: without the copy to it there would be another decoder
 
 
 def PIXEL_LIMIT(settings):
@@ -38,22 +31,28 @@ def PIXELS_VARY(settings):
     return settings.get("device", "cpu") != "cpu"
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over numbered image files."""
-    import numpy as np
-    from nvidia.dali import fn, types
+def decode(encoded, shape, dtype, device):
+    """Return the node of images, (channels, height, width), of that of whole files."""
+    colours = types.GRAY if shape[0] == 1 else types.RGB
+    pixels = fn.decoders.image(encoded, device="cpu" if device == "cpu" else "mixed", output_type=colours)
+    planes = fn.transpose(pixels, perm=[2, 0, 1])
+    return planes if dtype == "uint8" else planes * np.float32(1 / 255)
 
-    sample = request.sample
-    mixed = request.device != "cpu"
-    dtype = types.UINT8 if sample.dtype == "uint8" else types.FLOAT
 
-    def decoded(encoded):
-        if "decode" in request.without:
-            fn.copy(encoded, preserve=True)
-            return fn.constant(idata=0, shape=list(sample.shape), dtype=dtype)
-        colours = types.GRAY if sample.shape[0] == 1 else types.RGB
-        pixels = fn.decoders.image(encoded, device="mixed" if mixed else "cpu", output_type=colours)
-        first = fn.transpose(pixels, perm=[2, 0, 1])
-        return first if sample.dtype == "uint8" else first * np.float32(1 / 255)
+def read(data, ending, positions, shape, dtype, device, shuffle):
+    """Return the nodes of decoded files and of their positions."""
+    encoded, position = whole_files(data, ending, positions, shuffle)
+    return decode(encoded, shape, dtype, device), position
 
-    return epochs_of_files(request, sample.ending, decoded)
+
+def make_loader(data, key, shape, dtype, ending, device, batch_size, workers, prefetch, seed, order=None, shuffle=True):
+    """Return a loader of numbered image files."""
+    labels = read_labels(data)
+    order = order or shuffled(len(labels["target"]), seed)
+
+    @pipeline_def(batch_size=batch_size, num_threads=workers, prefetch_queue_depth=prefetch, seed=seed)
+    def pipeline():
+        image, position = read(data, ending, order(0).tolist(), shape, dtype, device, shuffle)
+        return (image if device == "cpu" else image.gpu()), position  # where `mixed` has it already
+
+    return Pipelined(pipeline, key, device, by_position(labels, device))

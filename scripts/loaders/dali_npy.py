@@ -14,36 +14,19 @@ CUFILE_FORCE_COMPAT_MODE=true asks for it. cuFile notes what it does in cufile.l
 CUFILE_LOGFILE_PATH says. DALI_GDS_CHUNK_SIZE sets how much DALI reads at once (2 MiB).
 """
 
+import torch
+from nvidia.dali import fn, pipeline_def
+
 from scripts.loaders import _dali
-from scripts.loaders._dali import SETTINGS, STAGES, epochs_of, rank_files, simplify  # noqa: F401
-from scripts.machine import gpu
+from scripts.loaders._dali import SETTINGS, STAGES, close, simplify  # noqa: F401
+from scripts.loaders._plain.dali import Pipelined, by_position
+from scripts.loaders._plain.epochs import shuffled
+from scripts.loaders._plain.labels import read_labels
 
 FORMAT = "npy"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 LIFETIME = "lasting"
 OPTIONS = {"reader": {"enum": ["cpu", "gpu"], "default": "cpu"}}
-SNIPPET = (
-    _dali.HEAD_SNIPPET
-    + r"""
-    $item = fn.readers.numpy(
-        device=$reader,
-        files=[str(data / f"{position:06d}.npy") for position in order],
-        shuffle_after_epoch=True,
-        pad_last_batch=True,  # or else it is filled with items of the next epoch
-        cache_header_information=True,
-        name="reader",
-    )
-    name = fn.pad(fn.get_property($item, key="source_info"), fill_value=0)  # of the file: the reader gives no label
-    return ($item if device == "cpu" else $item.gpu()), name
-
-
-def number_of(name):
-    return int(bytes(name).rstrip(b"\0").rpartition(b"/")[2].removesuffix(b".npy"))
-""".lstrip("\n")
-    + _dali.BATCHES_SNIPPET.replace(
-        'batch["where"].flatten().long()', 'torch.tensor([*map(number_of, batch["where"].cpu().numpy())])'
-    )
-)
 
 
 def never(request):
@@ -53,29 +36,39 @@ def never(request):
     return None
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over numbered .npy files."""
-    import torch
-    from nvidia.dali import fn
+def read(data, positions, reader, shuffle):
+    """Return the nodes of files and of their names, padded bytes; DALI shuffles them again after each epoch."""
+    item = fn.readers.numpy(
+        device=reader,
+        files=[f"{data}/{position:06d}.npy" for position in positions],
+        shuffle_after_epoch=shuffle,
+        pad_last_batch=True,  # or else it is filled with items of the next epoch, which go lost there
+        cache_header_information=True,
+        name="reader",
+    )
+    return item, fn.pad(fn.get_property(item, key="source_info"), fill_value=0)
 
-    files, _ = rank_files(request, "npy")
-    # batches that are to stay on the CPU, to see what moving them costs, are read there
-    on_cpu = request.device == "cpu" or gpu.COPY in request.without
-    device = "cpu" if on_cpu else request.options["reader"]
 
-    def outputs():
-        data = fn.readers.numpy(
-            device=device,
-            files=files,
-            shuffle_after_epoch=request.shuffle,
-            pad_last_batch=True,
-            cache_header_information=True,
-            name="reader",
-        )
-        return data, fn.pad(fn.get_property(data, key="source_info"), fill_value=0)
+def read_by_name(names):
+    """Return the positions of a batch's files by their names: the reader gives no label."""
+    stems = (bytes(name).rstrip(b"\0").rpartition(b"/")[2].removesuffix(b".npy") for name in names.cpu().numpy())
+    return torch.tensor([int(stem) for stem in stems])
 
-    def positions(names):
-        stems = [bytes(name).rstrip(b"\0").rpartition(b"/")[2].removesuffix(b".npy") for name in names.cpu().numpy()]
-        return torch.tensor([int(stem) for stem in stems])
 
-    return epochs_of(request, outputs, "reader", positions)
+def make_loader(data, key, reader, device, batch_size, workers, prefetch, seed, order=None, shuffle=True):
+    """Return a loader of numbered .npy files."""
+    labels = read_labels(data)
+    order = order or shuffled(len(labels["target"]), seed)
+    labels_at = by_position(labels, device)
+
+    @pipeline_def(batch_size=batch_size, num_threads=workers, prefetch_queue_depth=prefetch, seed=seed)
+    def pipeline():
+        item, name = read(data, order(0).tolist(), "cpu" if device == "cpu" else reader, shuffle)
+        return (item if device == "cpu" else item.gpu()), name
+
+    return Pipelined(pipeline, key, device, lambda names: labels_at(read_by_name(names)))
+
+
+def without_read(read, request):
+    """Return what gives one batch of zeros in RAM, whose positions come without names."""
+    return (lambda where: where) if read.__name__ == "read_by_name" else _dali.without_read(read, request)

@@ -12,12 +12,18 @@ around each place that is touched (its read_ahead_kb), which is other items of t
 items than `shuffle_buffer`.
 """
 
-from contextlib import contextmanager
+import json
+import os
+import tarfile
+import tempfile
+from pathlib import Path
+
+from nvidia.dali import fn, pipeline_def
 
 from scripts.loaders import _dali
-from scripts.loaders._dali import SETTINGS, decoded, labelled_epochs_of, positions_in, resident, simplify  # noqa: F401
-from scripts.loaders._webdataset import labels_in
-from scripts.machine import gpu
+from scripts.loaders._dali import SETTINGS, close, simplify, without_decode  # noqa: F401
+from scripts.loaders._plain.dali import Pipelined, decode
+from scripts.loaders._plain.labels import labels_in
 
 FORMAT = "webdataset"
 KINDS = ("audio",)
@@ -26,109 +32,10 @@ LIFETIME = "lasting"
 ORDER = "shards in random order, then a shuffle buffer"
 STAGES = (*_dali.STAGES, "decode")
 OPTIONS = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}
-SNIPPET = r"""
-import json
-import tarfile
-
-from nvidia.dali import fn, pipeline_def
-
-$head
-shards = sorted(map(str, data.glob("*.tar")))
-items = 0
-for shard in shards:
-    with tarfile.open(shard) as tar:
-        items += len(tar.getnames()) // 2  # a .wav and a .json each
 
 
-@pipeline_def(batch_size=batch_size, num_threads=$workers, prefetch_queue_depth=$prefetch, seed=$seed)
-def pipeline():
-    encoded, about = fn.readers.webdataset(
-        paths=shards,  # index_paths: what DALI's wds2idx writes spares it a look at every shard when it starts
-        ext=["wav", "json"],
-        missing_component_behavior="error",
-        random_shuffle=True,
-        initial_fill=min($shuffle_buffer, items),  # a larger one would hold items twice
-        shuffle_after_epoch=True,
-        shuffle_after_epoch_seed=$seed,
-        pad_last_batch=True,  # or else it is filled with items of the next epoch
-        name="reader",
-    )
-    $dali_decoded
-    return (audio if device == "cpu" else audio.gpu()), fn.pad(about, fill_value=0)
-
-
-batches = $dali_iterator
-
-
-class Loader:
-    def __iter__(self):
-        for [batch] in batches:
-            about = [json.loads(bytes(member).rstrip(b"\0")) for member in batch["where"].numpy()]
-            target = torch.tensor([each["classes"][0] for each in about], device=device)  # others follow the first
-            yield {"audio": batch["audio"], "target": target}
-
-
-$own_loader
-"""
-
-
-@contextmanager
-def open_epochs(request):
-    """Yield the epoch function over the shards."""
-    import tempfile
-    from pathlib import Path
-
-    if "read" in request.without:
-        with labelled_epochs_of(request, resident(request), None, _void(request)) as epoch:
-            yield epoch
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        shards = sorted(request.data.glob("*.tar"))
-        indices = [Path(folder, f"{shard.stem}.idx") for shard in shards]
-        for shard, index in zip(shards, indices, strict=True):
-            index.write_text(_index(shard))
-        nodes = _nodes(request, list(map(str, shards)), list(map(str, indices)))
-        with labelled_epochs_of(request, nodes, "reader", _labelled(request)) as epoch:
-            yield epoch
-
-
-def _nodes(request, shards, indices):
-    """Return the function that makes the pipeline's nodes: audio, and the JSON members as padded bytes."""
-    from nvidia.dali import fn
-
-    shuffled = {
-        "random_shuffle": True,
-        # a larger buffer than a share would be filled with the same items again
-        "initial_fill": min(request.options["shuffle_buffer"], max(1, request.items // request.world)),
-        "shuffle_after_epoch": True,  # and before the first one
-        "shuffle_after_epoch_seed": request.seed,
-    }
-
-    def outputs():
-        encoded, about = fn.readers.webdataset(
-            paths=shards,
-            index_paths=indices,
-            ext=["wav", "json"],
-            missing_component_behavior="error",
-            shard_id=request.rank,
-            num_shards=request.world,
-            pad_last_batch=True,
-            **(shuffled if request.shuffle else {}),
-            name="reader",
-        )
-        return decoded(encoded, request), fn.pad(about, fill_value=0)
-
-    return outputs
-
-
-def _index(shard):
-    """Return a shard's index as DALI's wds2idx writes it, having read its headers and nothing else.
-
-    A line a sample: extension, offset, size and name of each member.
-    """
-    import os
-    import tarfile
-
+def samples_in(shard):
+    """Return a line for each sample of a shard, of its headers: extension, offset, size and name of each member."""
     samples = {}
     with open(shard, "rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no reading ahead
@@ -139,27 +46,85 @@ def _index(shard):
             content = start + tarfile.BLOCKSIZE
             samples.setdefault(stem, []).append(f"{extension} {content} {member.size} {member.name}")
             start = content + -(-member.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
-    return "".join(f"{line}\n" for line in (f"v1.2 {len(samples)}", *map(" ".join, samples.values())))
+    return [" ".join(members) for members in samples.values()]
 
 
-def _labelled(request):
-    """Return a function from a batch of JSON members, uint8 (batch, longest), to target, labels and item."""
-    import json
+def write_indices(shards, folder):
+    """Write the index of each shard as DALI's wds2idx does; return their paths, and how many samples there are."""
+    indices, items = [], 0
+    for shard in shards:
+        lines = samples_in(shard)
+        indices.append(str(Path(folder, f"{shard.stem}.idx")))
+        Path(indices[-1]).write_text("\n".join([f"v1.2 {len(lines)}", *lines, ""]))
+        items += len(lines)
+    return indices, items
 
-    def labelled(members):
-        about = [json.loads(bytes(member).rstrip(b"\0")) for member in members.numpy()]
-        return gpu.all_moved(labels_in(about, request), request.device, True)
 
-    return labelled
+def read(shards, indices, samples, buffer, seed, shuffle, rank, world):
+    """Return the nodes of decoded WAV members, and of the JSON members as padded bytes."""
+    encoded, about = fn.readers.webdataset(
+        paths=[str(shard) for shard in shards],
+        index_paths=indices,
+        ext=["wav", "json"],
+        missing_component_behavior="error",
+        random_shuffle=shuffle,
+        initial_fill=buffer,
+        shuffle_after_epoch=shuffle,  # and before the first one
+        shuffle_after_epoch_seed=seed,
+        shard_id=rank,
+        num_shards=world,
+        pad_last_batch=True,  # or else it is filled with items of the next epoch
+        name="reader",
+    )
+    return decode(encoded, samples), fn.pad(about, fill_value=0)
 
 
-def _void(request):
-    """Return a function from positions to labels of the right form: their reading is left out with the audio's."""
+def read_by_json(members, classes):
+    """Return the labels of a batch by its JSON members, padded bytes."""
+    return labels_in([json.loads(bytes(member).rstrip(b"\0")) for member in members.numpy()], classes)
+
+
+def make_loader(
+    data,
+    shape,
+    shuffle_buffer,
+    device,
+    batch_size,
+    workers,
+    prefetch,
+    seed,
+    shuffle=True,
+    rank=0,
+    world=1,
+    classes=None,
+):
+    """Return a loader of the tar shards in a folder."""
+    shards = sorted(data.glob("*.tar"))
+
+    def labels_of(members):
+        labels = read_by_json(members, classes)
+        if device == "cpu":
+            return labels
+        return {name: rows.pin_memory().to(device, non_blocking=True) for name, rows in labels.items()}
+
+    with tempfile.TemporaryDirectory() as folder:  # for DALI to read as it starts
+        indices, items = write_indices(shards, folder)
+        buffer = min(shuffle_buffer, max(1, items // world))  # a larger one would hold items twice
+
+        @pipeline_def(batch_size=batch_size, num_threads=workers, prefetch_queue_depth=prefetch, seed=seed)
+        def pipeline():
+            audio, about = read(shards, indices, shape[-1], buffer, seed, shuffle, rank, world)
+            return (audio if device == "cpu" else audio.gpu()), about
+
+        return Pipelined(pipeline, "audio", device, labels_of)
+
+
+def without_read(read, request):
+    """Return what gives one batch of zeros in RAM, and labels of the right form by positions."""
     import torch
 
-    def labelled(where):
-        item = positions_in(where)
-        labels = torch.zeros(len(item), request.classes)
-        return gpu.all_moved({"target": torch.zeros_like(item), "labels": labels, "item": item}, request.device, True)
+    def void(where, classes):
+        item = where.flatten().long()
+        return {"target": torch.zeros_like(item), "labels": torch.zeros(len(item), classes), "item": item}
 
-    return labelled
+    return void if read.__name__ == "read_by_json" else _dali.without_read(read, request)

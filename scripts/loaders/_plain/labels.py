@@ -14,3 +14,13 @@ def read_labels(folder):
 def rows_of(labels, where):
     """Return the labels of one item or of several, by position."""
     return {name: rows[where] for name, rows in labels.items()}
+
+
+def labels_in(about, classes=None):
+    """Return the labels of items by the JSON of each: `labels` where it is known how many classes there are."""
+    found = {"target": torch.tensor([one["classes"][0] for one in about])}
+    if classes:
+        found["labels"] = torch.zeros(len(about), classes)
+        for row, one in zip(found["labels"].numpy(), about, strict=True):
+            row[one["classes"]] = 1.0
+    return found | {name: torch.tensor([one[name] for one in about]) for name in COLUMNS if name in about[0]}
