@@ -10,7 +10,7 @@ import ast
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -173,14 +173,14 @@ class Program:
         lines.append("        # your training step")
         return 'if __name__ == "__main__":\n    ' + "\n".join(lines)
 
-    def text(self, loader: Path) -> str:
-        """Return the program below its heading."""
-        self.imports.append("from pathlib import Path")
+    def text(self, loader: Path, first: str = "", imports: Iterable[str] = ()) -> str:
+        """Return the program below its heading; `first`, which needs these `imports`, stands above all else."""
+        self.imports += ["from pathlib import Path", *imports]
         self.first = self._source(loader)
         if "on_arrival" in self.first.definitions:
             self.gather(loader, "on_arrival")
         self.gather(loader, ENTRY)
-        body = ""
+        body = f"\n{first}" if first else ""
         for text in self.parts.values():
             constant = not re.match(r"(?:#.*\n)*(?:def|class|@)", text)
             among = constant and not body.rpartition("\n")[2].startswith((" ", ")"))

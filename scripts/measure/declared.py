@@ -30,7 +30,7 @@ def declared(
     reads_folder = PATH in getattr(module, "READS", (PATH,))
     folder = (lasting if reads_folder and lasting.is_dir() else data) / SPLIT
     item = sample.from_json(read_json(corpus / "corpus.json")["sample"])
-    about = found["format_about"]
+    about, shown = found["format_about"], not own and hasattr(module, "make_loader")
     return {
         **found,
         "version": loader_version(module),
@@ -38,7 +38,7 @@ def declared(
         "versions": versions,
         "stages": list(getattr(module, "STAGES", ())),
         "own_file": own and own.name,
-        "program": None if own else _program.program(module, settings, about, folder, item, seed, versions),
+        "program": _program.program(module, settings, about, folder, item, seed, versions) if shown else None,
     }
 
 
