@@ -8,54 +8,21 @@ again, `ATTEMPTS` times in all; whatever else is wrong is a `UserError` that nam
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
-from scripts.loaders._torch import SETTINGS, Batches, OpenedByEach, empty_batch  # noqa: F401
 from scripts.machine.objects import StoredObject, bucket_of, changed, read_index
+from scripts.machine.signing import TOKEN
 
 READS = ("s3",)
 ENDPOINT = "AWS_ENDPOINT_URL"
 IN_FLIGHT = {"in_flight": {"enum": [20, 5, 64], "default": 20}}  # requests at a time, in each process that reads
 ATTEMPTS = 5
 SECONDS = 30  # in which a server must answer
-
-# Of the programs whose threads fetch items one by one: what stands above `open` and `fetch`, and below.
-HEAD_SNIPPET = """
-from concurrent.futures import ThreadPoolExecutor
-from torch.utils.data import Dataset
-
-$head
-$labels
-$objects
-
-
-$empty_batch
-
-
-class Items(Dataset):
-    client = None  # each process opens its own
-
-    def __len__(self):
-        return len(target)
-
-"""
-BATCH_SNIPPET = """
-    def __getitems__(self, positions):  # a batch at a time
-        if self.client is None:
-            self.open()
-        $item = empty_batch(len(positions))
-        list(self.pool.map(self.fetch, positions, $item.numpy()))
-        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-
-
-$by_data_loader
-"""
 
 
 @contextmanager
@@ -68,6 +35,8 @@ def served(location: Location) -> Iterator[None]:
 
     if location.read_by == "s3":
         bucket_of(location)  # or an error that says which credentials are absent
+        if not os.environ.get(TOKEN):
+            os.environ.pop(TOKEN, None)  # one that is empty would be sent by obstore
     before = os.environ.get(ENDPOINT)
     os.environ[ENDPOINT] = location.endpoint
     try:
@@ -78,6 +47,9 @@ def served(location: Location) -> Iterator[None]:
             "reached, and whether the credentials in the environment are valid. If the object has changed or is gone, "
             "place the format again: delete its record in results/placed and type the same command."
         ) from None
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        read_index(location.index)  # where the index is not whole, it says so
+        raise
     finally:
         os.environ.pop(ENDPOINT)
         if before is not None:
@@ -179,78 +151,3 @@ def _words(error: Exception) -> str:
     code = re.search(r"<Code>(\w{1,64})</Code>", text)
     said = re.sub(r"\?\S*X-Amz-\S*", "", text.partition("<")[0]).strip()
     return " ".join(filter(None, (f"{type(error).__name__}: {said}", code and code[1])))
-
-
-def client_arguments(bucket: Any, config: Callable[..., Any], connections: int) -> dict[str, Any]:
-    """Return the arguments of a client of botocore's; `config` is the class of its configuration."""
-    return {
-        "service_name": "s3",
-        "endpoint_url": bucket.endpoint,
-        "region_name": bucket.region,
-        "aws_access_key_id": bucket.who.access_key,
-        "aws_secret_access_key": bucket.who.secret_key,
-        "aws_session_token": bucket.who.token,
-        "config": config(
-            max_pool_connections=connections,
-            connect_timeout=SECONDS,
-            read_timeout=SECONDS,
-            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-            s3={"addressing_style": "path" if bucket.path_style else "virtual"},
-            response_checksum_validation="when_required",
-        ),
-    }
-
-
-def read_into(read: Callable[[memoryview], int], row: memoryview) -> None:
-    """Fill a row by a stream's `readinto`. Raises EOFError for a stream that ends before."""
-    done = 0
-    while done < len(row):
-        count = read(row[done:])
-        if not count:
-            raise EOFError(f"a body that ends after {done} of {len(row)} bytes")
-        done += count
-
-
-class Fetchers:
-    """A client and the threads that fetch by it; without threads each item is fetched when the last one has come."""
-
-    def __init__(
-        self,
-        threads: int,
-        fetch: Callable[[Wanted, memoryview], None],
-        transient: tuple[type[Exception], ...],
-        close: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.fetch, self.transient, self.close_client = fetch, (EOFError, *transient), close
-        self.pool = ThreadPoolExecutor(threads) if threads else None
-
-    def fill(self, rows: Sequence[memoryview], wanted: Iterable[Wanted]) -> None:
-        """Fetch each of `wanted` into its row; return when all are there."""
-        list((self.pool.map if self.pool else map)(self._whole, rows, wanted))
-
-    def close(self) -> None:
-        """End threads and connections."""
-        if self.pool:
-            self.pool.shutdown()
-        self.close_client()
-
-    def _whole(self, row: memoryview, wanted: Wanted) -> None:
-        tried(lambda: self.fetch(wanted, row), wanted, self.transient)
-
-
-class Objects(OpenedByEach, Batches):
-    """The items of a split in a bucket, in whole batches, each fetched into its row of the batch.
-
-    A subclass has `open()`, which returns what has `fill(rows, wanted)` and `close()`: each process has its own.
-    """
-
-    def __init__(self, request: LoaderRequest) -> None:
-        super().__init__(request)
-        self.wanted = Split(request).wanted
-
-    def gathered(self, positions: list[int]) -> Any:
-        """Return (n, ...)."""
-        batch = empty_batch(len(positions), self.sample)
-        rows = [memoryview(row).cast("B") for row in batch.numpy()]
-        self.opened().fill(rows, map(self.wanted, positions))
-        return batch

@@ -84,6 +84,8 @@ class Split(Bucket):
 
 def pause(error, part, attempt, transient):
     """Return the seconds until another attempt. Raise what names the object if there is to be none."""
+    if isinstance(error, ObjectError):
+        raise error
     if attempt == ATTEMPTS or not isinstance(error, transient):
         raise ObjectError(f"object {part.uri}: attempt {attempt}: {type(error).__name__}: {error}") from None
     return 0.05 * 2**attempt
