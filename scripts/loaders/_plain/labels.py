@@ -14,3 +14,16 @@ def read_labels(folder):
 def rows_of(labels, where):
     """Return the labels of one item or of several, by position."""
     return {name: rows[where] for name, rows in labels.items()}
+
+
+def labels_in(about, classes=None):
+    """Return the labels of items, by name, of what is said of each: `classes`, its own, the first one its target.
+
+    `classes` is how many there are in all; None: as many as these items have.
+    """
+    numbers = [one["classes"] for one in about]
+    labels = torch.zeros(len(about), classes or 1 + max(map(max, numbers)))
+    for row, own in zip(labels.numpy(), numbers, strict=True):
+        row[own] = 1
+    known = {"target": torch.tensor([first for first, *_ in numbers]), "labels": labels}
+    return {name: known[name] if name in known else torch.tensor([one[name] for one in about]) for name in COLUMNS}
