@@ -6,10 +6,21 @@ items a second times seconds of latency. No worker process, no client library. O
 one is taken; `copies: true` gives each memory of its own.
 """
 
-from scripts.loaders._ring.epochs import STAGES, lifetime  # noqa: F401
-from scripts.loaders._ring.objects import OPTIONS, SETTINGS, SNIPPET, buffered, open_epochs  # noqa: F401
-from scripts.loaders._s3 import READS  # noqa: F401
+from scripts.loaders._plain.ring_objects import over_bucket
+from scripts.loaders._ring.plan import COPIES, buffered, lifetime  # noqa: F401
+from scripts.loaders._ring.unread import without_read  # noqa: F401
+from scripts.loaders._s3 import IN_FLIGHT, READS  # noqa: F401
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy", "boto3")
 LIFETIME = lifetime
+STAGES = ("read",)
+SETTINGS = ("prefetch", "pin_memory")
+OPTIONS = {**IN_FLIGHT, **COPIES}
+
+
+def make_loader(data, key, shape, dtype, batch_size, in_flight, prefetch, device, pin_memory, copies, seed, order=None):
+    """Return a loader over the objects of a bucket, one for each item."""
+    return over_bucket(
+        data, key, shape, dtype, batch_size, in_flight, prefetch, device, pin_memory, copies, seed, order
+    )

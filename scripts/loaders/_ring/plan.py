@@ -30,3 +30,9 @@ def unsuited(request: LoaderRequest) -> str | None:
     except ValueError as error:
         return str(error).replace(str(request.data.parent), "...")
     return None
+
+
+def buffered(request: LoaderRequest) -> int:
+    """Return the items of the batches that are filled at once: with many requests under way more than are asked for."""
+    ahead = max(request.prefetch, -(-2 * request.options["in_flight"] // request.batch_size) + 1)
+    return request.batch_size * (ahead + 1)
