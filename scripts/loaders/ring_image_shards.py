@@ -125,6 +125,7 @@ def make_loader(
         copies=copies,  # False: on a CPU a batch is valid until the next one is taken
         at_once=4,  # images that a thread takes, one after another: 8 and 16 give no more
     )
+    classes = classes or 1 + max(max(one["classes"]) for one in shards.about)
     loader = over_ring(reader, key, labels_in(shards.about, classes), seed, order)
 
     def close():

@@ -1,9 +1,9 @@
 """Our own ring over one object that holds all items: ranged GETs into its buffers, in flight from batch to batch.
 
-Threads with a connection each receive items straight into the batch: each a range of the array. `in_flight` is how many. They
-do not wait for the end of a batch, so that latency costs throughput only where they are too few: as many as items a
-second times seconds of latency. No worker process; boto3 signs requests, no more. On a CPU a batch is valid until the
-next one is taken; `copies: true` gives each memory of its own.
+Threads with a connection each receive items straight into the batch: each a range of the array. `in_flight` is how
+many. They do not wait for the end of a batch, so that latency costs throughput only where they are too few: as many as
+items a second times seconds of latency. No worker process; boto3 signs requests, no more. On a CPU a batch is valid
+until the next one is taken; `copies: true` gives each memory of its own.
 """
 
 from scripts.loaders._plain.ring_objects import over_bucket

@@ -16,14 +16,10 @@ def rows_of(labels, where):
     return {name: rows[where] for name, rows in labels.items()}
 
 
-def labels_in(about, classes=None):
-    """Return the labels of items, by name, of what is said of each: `classes`, its own, the first one its target.
-
-    `classes` is how many there are in all; None: as many as these items have.
-    """
-    numbers = [one["classes"] for one in about]
-    labels = torch.zeros(len(about), classes or 1 + max(map(max, numbers)))
-    for row, own in zip(labels.numpy(), numbers, strict=True):
-        row[own] = 1
-    known = {"target": torch.tensor([first for first, *_ in numbers]), "labels": labels}
-    return {name: known[name] if name in known else torch.tensor([one[name] for one in about]) for name in COLUMNS}
+def labels_in(about, classes):
+    """Return the labels of a batch from what is said of each item: {"classes": their numbers, the first one first}."""
+    labels = torch.zeros(len(about), classes)
+    for row, one in zip(labels.numpy(), about, strict=True):
+        row[one["classes"]] = 1
+    found = {"target": torch.tensor([one["classes"][0] for one in about]), "labels": labels}
+    return {name: found[name] if name in found else torch.tensor([one[name] for one in about]) for name in COLUMNS}
