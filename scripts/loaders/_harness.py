@@ -8,7 +8,8 @@
   place. A DataLoader's reading and transfer are left out without a name.
 - Workers send `target` and `item` as one tensor, as a program sends `target` alone (`_torch.packed`).
 
-A file may have `on_arrival(batch)`, what is left to do where a batch arrives, and `close(loader)`.
+A file may have `on_arrival(batch)`, what is left to do where a batch arrives, and `close(loader)`; and UNCOPIED, the
+settings that are others where the copy to the GPU is left out.
 """
 
 import importlib
@@ -36,6 +37,8 @@ OUTSIDE = (
     "shuffle",
     "rank",
     "world",
+    "items",
+    "classes",
 )  # parameters that a harness gives, and a program leaves at their default
 PLAIN = "scripts.loaders._plain."
 
@@ -43,7 +46,9 @@ PLAIN = "scripts.loaders._plain."
 def settings_of(module: ModuleType, request: LoaderRequest) -> dict[str, Any]:
     """Return the settings of a request, null where they have no effect, as the plan has them."""
     settings = {name: getattr(request, name) for name in asked({}) if hasattr(request, name)} | dict(request.options)
-    settings["device"] = "cpu" if gpu.COPY in request.without else request.device
+    settings["device"] = request.device
+    if gpu.COPY in request.without:
+        settings |= {"device": "cpu", **getattr(module, "UNCOPIED", {})}
     return getattr(module, "simplify", lambda found: found)(settings)
 
 
@@ -86,7 +91,7 @@ def open_epochs(name: str, request: LoaderRequest) -> Iterator[Callable[[int], I
         names, settings = names_of(module.make_loader), settings_of(module, request)
         arguments = arguments_of(names, settings, request.sample, request.label_folder, request.seed)
         outside = {"order": partial(epoch_order, request), "shuffle": request.shuffle}
-        outside |= {"rank": request.rank, "world": request.world}
+        outside |= {"rank": request.rank, "world": request.world, "items": request.items, "classes": request.classes}
         return module.make_loader(**arguments, **{name: outside[name] for name in names if name in OUTSIDE})
 
     with ExitStack() as stack:

@@ -33,6 +33,7 @@ def served(location: Location) -> Iterator[None]:
         return
     from scripts.loaders._plain.objects import ObjectError
 
+    read_index(location.index)  # or an error that says what to do
     if location.read_by == "s3":
         bucket_of(location)  # or an error that says which credentials are absent
         if not os.environ.get(TOKEN):
