@@ -1,4 +1,4 @@
-"""What the loaders of object storage share: which bytes of which object an item is, and what is done where they fail.
+"""What is outside of programs that read object storage: where it is, and what their errors say to users.
 
 The objects are those of the index that placing has left (`index.json`, beside the label arrays): no loader lists a
 bucket. A fetched object is held to the index: its ETag, and as many bytes as an item has. What fails for now is tried
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.common.location import Location
-from scripts.common.request import LoaderRequest
 from scripts.machine.objects import StoredObject, bucket_of, changed, read_index
 from scripts.machine.signing import TOKEN
 
@@ -33,7 +32,6 @@ def served(location: Location) -> Iterator[None]:
         return
     from scripts.loaders._plain.objects import ObjectError
 
-    read_index(location.index)  # or an error that says what to do
     if location.read_by == "s3":
         bucket_of(location)  # or an error that says which credentials are absent
         if not os.environ.get(TOKEN):
@@ -94,31 +92,6 @@ class Wanted(NamedTuple):
             raise changed(self.uri)
         if length != self.bytes:
             raise EOFError(f"an answer of {length} bytes instead of {self.bytes}")
-
-
-class Split:
-    """Where the items of a split are in a bucket: one object each (npy), or rows of one object (memmap)."""
-
-    def __init__(self, request: LoaderRequest) -> None:
-        self.folder = request.location.index
-        self.index = read_index(self.folder)
-        self.items, self.bytes, self.array = request.items, request.sample.bytes, f"{request.sample.key}.npy"
-
-    def wanted(self, position: int) -> Wanted:
-        """Return the item at `position`: a row of the array of all items, or the one of an array of its own.
-
-        The header of an array is of any length, and what is behind it of a known one.
-        """
-        one = self.index.by_key.get(self.array)
-        name, rows = (self.array, self.items - position) if one else (f"{position:06d}.npy", 1)
-        stored = one or self.index.by_key.get(name)
-        if stored is None:
-            raise UserError(
-                f"{self.folder}/index.json: found no object {name!r}; allowed is the index of all items. Delete "
-                f"{self.folder.parent}, then type the same command again."
-            )
-        key = f"{self.index.prefix}/{name}".lstrip("/")
-        return Wanted(self.index.bucket, key, stored, stored.size - rows * self.bytes, self.bytes)
 
 
 def pause(error: Exception, wanted: Wanted, attempt: int, transient: tuple[type[Exception], ...]) -> float:
