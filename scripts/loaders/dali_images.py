@@ -18,7 +18,7 @@ FORMAT = "files"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 LIFETIME = "lasting"
 STAGES = (*_dali.STAGES, "decode")
-ON_DEVICE = True  # a GPU decodes: without the copy to it there would be another decoder
+UNCOPIED = {"device": "cuda"}  # a GPU decodes: without the copy to it there would be another decoder
 
 
 def PIXEL_LIMIT(settings):

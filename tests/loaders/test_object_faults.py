@@ -134,6 +134,14 @@ def test_an_object_that_has_changed_since_it_was_placed_is_named(corpus, placed,
     assert unnamed(loader, options) or "ETag has changed" in text
 
 
+@pytest.mark.parametrize("content", [None, "{", '{"objects": []}'])
+def test_an_index_that_is_not_whole_is_named(corpus, placed, content):
+    index = placed.location("s3_boto3").index / "train" / "index.json"
+    index.unlink() if content is None else index.write_text(content)
+    with pytest.raises(UserError, match=r"index\.json"):
+        epoch_of(corpus, placed, "s3_boto3", {"fetchers": 0})
+
+
 def named(corpus, placed, loader, options, key) -> str:
     """Return the error of an epoch, which names the object and shows no secret."""
     with pytest.raises(Exception) as raised:
