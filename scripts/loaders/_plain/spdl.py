@@ -17,15 +17,15 @@ from scripts.loaders._plain.images import content_of
 
 
 class Files(Batches):
-    """Numbered files in whole batches: `read(paths, rows)` fills the rows of a batch, which `empty` makes."""
+    """Numbered files in whole batches: `fill(paths, rows)` reads them into the rows of a batch, which `empty` makes."""
 
-    def __init__(self, data, key, shape, dtype, ending, read, empty):
+    def __init__(self, data, key, shape, dtype, ending, fill, empty):
         super().__init__(data, key)
-        self.shape, self.dtype, self.ending, self.read, self.empty = shape, dtype, ending, read, empty
+        self.shape, self.dtype, self.ending, self.fill, self.empty = shape, dtype, ending, fill, empty
 
     def batch(self, positions):
         batch = self.empty(len(positions), self.shape, self.dtype)
-        self.read([f"{self.data}/{position:06d}.{self.ending}" for position in positions.tolist()], batch.numpy())
+        self.fill([f"{self.data}/{position:06d}.{self.ending}" for position in positions.tolist()], batch.numpy())
         return batch
 
 
