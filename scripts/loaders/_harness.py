@@ -19,6 +19,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -118,7 +119,7 @@ def _epochs(loader: Any, make: Callable[[], Any], module: ModuleType, request: L
 @contextmanager
 def _from_map(loader: Any, module: ModuleType, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function of a DataLoader over a map-style Dataset, whose sampler gives the order."""
-    dataset = loader.dataset
+    dataset, request = loader.dataset, replace(request, workers=loader.num_workers)
     if request.spans and "decode" in getattr(module, "STAGES", ()) and hasattr(dataset, "path_of"):
         dataset.files_to_decode = partial(map, dataset.path_of)
     try:
