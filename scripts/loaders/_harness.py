@@ -6,7 +6,8 @@
 - Parts are left out by other functions in place of those that a file has by their names: `read`, `decode`, or
   `decode_by_...` where there are several. A file may say how: `without_read(read, request)` returns what takes its
   place. A DataLoader's reading and transfer are left out without a name.
-- Workers send `target` and `item` as one tensor, as a program sends `target` alone (`_torch.packed`).
+- Workers send `target` and `item` as one tensor, as a program sends `target` alone (`_torch.packed`). Those of a loader
+  that is no DataLoader send what the function returns that its file names: `SENDS = "read"`.
 
 A file may have ON_DEVICE = True, where items are made on the device: its copy is no part of the loader. It may have
 `on_arrival(batch)`, what is left to do where a batch arrives, and `close(loader)`.
@@ -98,19 +99,26 @@ def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable
             stack.enter_context(mock.patch.object(place, "COLUMNS", ("target", "labels", "item")))
         for place, stage, function in _left_out(module, request):
             stack.enter_context(mock.patch.object(place, stage, function))
+        kept = None
+        if hasattr(module, "SENDS"):
+            kept = _first_sent(make(), module) if "transfer" in request.without else None
+            sent = _sent(getattr(module, module.SENDS), request, kept)
+            stack.enter_context(mock.patch.object(module, module.SENDS, sent))
         loader = make()
         if hasattr(module, "close"):
             stack.callback(module.close, loader)
-        yield stack.enter_context(_epochs(loader, make, module, request))
+        yield stack.enter_context(_epochs(loader, make, module, request, kept))
 
 
-def _epochs(loader: Any, make: Callable[[], Any], module: ModuleType, request: LoaderRequest) -> Any:
+def _epochs(
+    loader: Any, make: Callable[[], Any], module: ModuleType, request: LoaderRequest, kept: Batch | None
+) -> Any:
     """Return what opens the epoch function of what a `make_loader` has made."""
     from torch.utils.data import DataLoader, IterableDataset
 
     inner = loader if isinstance(loader, DataLoader) else next(iter(getattr(loader, "pipeline", ())), None)
     if not isinstance(inner, DataLoader):
-        return _from_epochs(loader, request)
+        return _from_epochs(loader, request, kept)
     if isinstance(inner.dataset, IterableDataset):
         return _from_iterable(loader, inner, make, request)
     return _from_map(inner, module, request)
@@ -174,17 +182,26 @@ def _again(dataset: Any, request: LoaderRequest) -> None:
 
 
 @contextmanager
-def _from_epochs(loader: Any, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
+def _from_epochs(loader: Any, request: LoaderRequest, kept: Batch | None) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function of a loader that gives epochs by itself (`_plain/epochs.py`)."""
-    uncopied = gpu.COPY in request.without
     try:
-        if uncopied:
-            yield lambda number: gpu.uncopied(loader.batches(number), request)
-        else:
-            yield lambda number: _torch.to_device(loader.batches(number), request)
+        yield lambda number: _torch.received(loader.batches(number), request, kept)
     finally:
         if loader.close:
             loader.close()
+
+
+def _first_sent(loader: Any, module: ModuleType) -> Batch:
+    """Return the first batch of a loader that gives epochs by itself, in memory of this process, and close it."""
+    kept = {name: tensor.clone() for name, tensor in next(loader.batches(0)).items()}
+    module.close(loader)
+    return kept
+
+
+def _sent(read: Callable[..., Any], request: LoaderRequest, kept: Batch | None) -> Callable[..., Any]:
+    """Return `read` with what a worker does to the batch before it is sent."""
+    sent = _torch.sent_by(request, lambda arguments: read(*arguments), kept)
+    return lambda *arguments: sent(arguments)
 
 
 def _left_out(module: ModuleType, request: LoaderRequest) -> Iterator[tuple[ModuleType, str, Any]]:
