@@ -185,7 +185,10 @@ def program(
         body = Program(settings, sample, Path(data), seed).text(Path(module.__file__))
         if settings.get("allocator") == "keep":
             first, _, rest = body.partition("\n\n\n")
-            body = f"import ctypes\n{first}\n\n{KEEP.partition(chr(10) * 2)[2]}\n\n{rest}"
+            lines, heads = first.splitlines(), first.partition("\n\n")[0].splitlines()
+            above = sum(line.startswith("import ") and line < "import ctypes" for line in heads)
+            first = "\n".join([*lines[:above], "import ctypes", *lines[above:]])
+            body = f"{first}\n\n{KEEP.partition(chr(10) * 2)[2]}\n\n{rest}"
         return f"{_heading(module, settings, format_about, versions or {})}\n\n{body}\n"
     values = {"data": str(data), "item_bytes": sample.bytes, "dtype": sample.dtype, "seed": seed, **settings}
     above = f"{KEEP}\n" if settings.get("allocator") == "keep" else ""
