@@ -46,6 +46,7 @@ import numpy as _numpy
 
 
 def _rows(batch):
+    batch = on_arrival(batch) if "on_arrival" in globals() else batch  # as the program's loop does
     named = not isinstance(batch, tuple | list)
     data, target = (batch[KEY], batch["target"]) if named else batch[:2]
     assert str(data.dtype) == "torch.DTYPE" and target.dtype == torch.int64 and data.shape[1:] == SHAPE, batch
