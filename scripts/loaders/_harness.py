@@ -83,23 +83,27 @@ def open_epochs(name: str, request: LoaderRequest) -> Iterator[Callable[[int], I
     labels = importlib.import_module(f"{PLAIN}labels")
 
     def make() -> Any:
-        names, settings = names_of(module.make_loader), settings_of(module, request)
+        names = names_of(module.make_loader)
+        settings = settings_of(module, request) | {"classes": request.classes}
         arguments = arguments_of(names, settings, request.sample, request.label_folder, request.seed)
-        outside = {"order": partial(epoch_order, request), "shuffle": request.shuffle}
+        shuffle = request.shuffle and "read" not in request.without  # a buffer would be filled by reading
+        outside = {"order": partial(epoch_order, request), "shuffle": shuffle}
         outside |= {"rank": request.rank, "world": request.world}
         return module.make_loader(**arguments, **{name: outside[name] for name in names if name in OUTSIDE})
 
     with ExitStack() as stack:
+        endpoint = {"AWS_ENDPOINT_URL": request.location.endpoint} if request.location.endpoint else {}
+        stack.enter_context(mock.patch.dict(os.environ, endpoint))
         stack.enter_context(mock.patch.object(labels, "COLUMNS", ("target", "labels", "item")))
         for place, stage, function in _left_out(module, request):
             stack.enter_context(mock.patch.object(place, stage, function))
         loader = make()
         if hasattr(module, "close"):
             stack.callback(module.close, loader)
-        yield stack.enter_context(_epochs(loader, make, module, request))
+        yield stack.enter_context(_epochs(loader, module, request))
 
 
-def _epochs(loader: Any, make: Callable[[], Any], module: ModuleType, request: LoaderRequest) -> Any:
+def _epochs(loader: Any, module: ModuleType, request: LoaderRequest) -> Any:
     """Return what opens the epoch function of what a `make_loader` has made."""
     from torch.utils.data import DataLoader, IterableDataset
 
@@ -107,7 +111,7 @@ def _epochs(loader: Any, make: Callable[[], Any], module: ModuleType, request: L
     if not isinstance(inner, DataLoader):
         return _from_epochs(loader, request)
     if isinstance(inner.dataset, IterableDataset):
-        return _from_iterable(loader, inner, make, request)
+        return _from_iterable(loader, inner, request)
     return _from_map(inner, module, request)
 
 
@@ -126,13 +130,11 @@ def _from_map(loader: Any, module: ModuleType, request: LoaderRequest) -> Iterat
 
 
 @contextmanager
-def _from_iterable(
-    loader: Any, inner: Any, make: Callable[[], Any], request: LoaderRequest
-) -> Iterator[Callable[[int], Iterator[Batch]]]:
+def _from_iterable(loader: Any, inner: Any, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function of a DataLoader whose Dataset orders its items itself, from epoch to epoch."""
     if "read" in request.without:
         _again(inner.dataset, request)
-    kept = _first_batch(make()) if "transfer" in request.without else None
+    kept = _first_batch(inner) if "transfer" in request.without else None
     inner.collate_fn = _torch.sent_by(request, inner.collate_fn, kept)
     try:
         yield lambda _number: _torch.received(iter(loader), request, kept)
@@ -142,11 +144,11 @@ def _from_iterable(
 
 def _first_batch(loader: Any) -> Batch:
     """Return a batch that this process has made: of the first item, again and again."""
-    inner = getattr(loader, "pipeline", [loader])[0]
-    items = iter(inner.dataset)
-    if inner.batch_size is None:
-        return next(items)
-    return inner.collate_fn([next(items)] * inner.batch_size)
+    try:
+        first = loader.dataset[0]
+    except NotImplementedError:  # of most that are iterated
+        first = next(iter(loader.dataset))
+    return first if loader.batch_size is None else loader.collate_fn([first] * loader.batch_size)
 
 
 def _again(dataset: Any, request: LoaderRequest) -> None:
@@ -154,15 +156,15 @@ def _again(dataset: Any, request: LoaderRequest) -> None:
     share = -(-request.items // (request.world * max(1, request.workers)))
 
     def items(self: Any) -> Iterator[Any]:
-        for first in super(kind, self).__iter__():
-            if isinstance(first, Mapping) and "target" in first and getattr(first["target"], "ndim", 0):
-                kept = _torch.AgainByBatch(None, sent=request.workers > 0)
-                kept.kept = first
-                for start in range(0, share, request.batch_size):
-                    yield kept.__getitems__(list(range(min(request.batch_size, share - start))))
-            else:
-                yield from itertools.repeat(first, share)
-            return
+        found = super(kind, self).__iter__()
+        first = next(found, None)
+        if isinstance(first, Mapping) and "target" in first and getattr(first["target"], "ndim", 0):
+            kept = _torch.AgainByBatch(None, sent=request.workers > 0)
+            kept.kept, size = first, len(first["target"])
+            for start in range(0, share, size):
+                yield kept.__getitems__(list(range(min(size, share - start))))
+        elif first is not None:
+            yield from itertools.repeat(first, share)
 
     kind = type(type(dataset).__name__, (type(dataset),), {"__iter__": items})
     dataset.__class__ = kind

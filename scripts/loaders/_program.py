@@ -174,15 +174,16 @@ def program(
     sample: Sample,
     seed: int = 0,
     versions: Mapping[str, str | None] | None = None,
+    classes: int | None = None,
 ) -> str:
     """Return the PyTorch program of a loader with a SNIPPET and the settings of a run, formatted as ruff does it.
 
     `format_about` is what its format says of itself, `data` the folder of the split, `sample` what an item is, `seed`
-    that of the order, `versions` those of what the loader REQUIRES, by distribution. Raises UserError for a SNIPPET
-    with a name that there is not.
+    that of the order, `versions` those of what the loader REQUIRES, by distribution, `classes` how many there are.
+    Raises UserError for a SNIPPET with a name that there is not.
     """
     if not hasattr(module, "SNIPPET"):
-        body = Program(settings, sample, Path(data), seed).text(Path(module.__file__))
+        body = Program({**settings, "classes": classes}, sample, Path(data), seed).text(Path(module.__file__))
         if settings.get("allocator") == "keep":
             first, _, rest = body.partition("\n\n\n")
             body = f"import ctypes\n{first}\n\n{KEEP.partition(chr(10) * 2)[2]}\n\n{rest}"

@@ -7,124 +7,114 @@ workers to as many shards as are to be read at a time.
 """
 
 import io
+import json
+import os
+import time
 
-from scripts.loaders._s3 import READS, SECONDS, Wanted, tried  # noqa: F401
+import boto3
+import urllib3
+from botocore.config import Config
+
+from scripts.loaders._plain.webdataset import (
+    BUFFER_BYTES,
+    collated_by_batch,
+    collated_by_item,
+    decode_by_soundfile,
+    decode_by_wave,
+    of_rank,
+    web_loader,
+)
+from scripts.loaders._s3 import READS  # noqa: F401
 from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
-from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, buffered, of_audio, open_shards  # noqa: F401
-from scripts.loaders._webdataset_snippet import PIPELINE, WAV
+from scripts.loaders._webdataset import OPTIONS, ORDER, STAGES, buffered  # noqa: F401
 
 FORMAT = "webdataset"
 KINDS = ("audio",)
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy", "urllib3", "boto3")
 LIFETIME = "lasting"
-SNIPPET = (
-    """
-import boto3
-import io
-import json
-import os
-import urllib3
-from botocore.config import Config
-
-$head
-index = json.loads((data / "index.json").read_text(encoding="utf-8"))  # of what was placed
-shards = sorted(entry["key"] for entry in index["objects"] if entry["key"].endswith(".tar"))
-endpoint = os.environ.get("AWS_ENDPOINT_URL")  # None: Amazon's; credentials are in the environment too
-
-
-def opened(shards):
-    config = Config(signature_version="s3v4", s3={"addressing_style": "path" if index["path_style"] else "virtual"})
-    client = boto3.client("s3", endpoint_url=endpoint, region_name=index["region"], config=config)  # it signs, no more
-    pool = urllib3.PoolManager()
-    for shard in shards:
-        wanted = {"Bucket": index["bucket"], "Key": f"{index['prefix']}/{shard['url']}"}
-        url = client.generate_presigned_url("get_object", Params=wanted)
-        with pool.request("GET", url, preload_content=False) as stream:
-            if stream.status != 200:
-                raise OSError(f"{shard['url']}: status {stream.status}")
-            yield {**shard, "stream": io.BufferedReader(stream, 256 * 1024)}
-"""
-    + WAV
-    + PIPELINE
-)
-
-
-def open_epochs(request):
-    """Return what opens the epoch function over the shards."""
-    from scripts.machine.objects import read_index
-
-    index = read_index(request.location.index)
-    shards = sorted(key for key in index.by_key if key.endswith(".tar"))
-
-    def opened(shards):
-        """Yield each shard with its open stream, and close it."""
-        import urllib3
-
-        from scripts.machine.objects import bucket_of
-
-        bucket, pool = bucket_of(request.location), urllib3.PoolManager(timeout=SECONDS, retries=False)
-        try:
-            for shard in shards:
-                stored = index.by_key[shard["url"]]
-                key = f"{index.prefix}/{stored.key}".lstrip("/")
-                with Stream(pool, bucket, Wanted(index.bucket, key, stored, 0, stored.size)) as stream:
-                    yield {**shard, "stream": io.BufferedReader(stream, BUFFER_BYTES)}
-        finally:
-            pool.clear()
-
-    return open_shards(request, shards, opened, of_audio(request))
+ATTEMPTS = 5
+SECONDS = 30  # in which a server must answer
 
 
 class Stream(io.RawIOBase):
-    """An object read from its first byte to its last; a connection that breaks off is made again from where it was."""
+    """An object from its first byte to its last; a connection that breaks off is made again from where it was."""
 
-    def __init__(self, pool, bucket, wanted):
-        self.pool, self.bucket, self.wanted = pool, bucket, wanted
+    def __init__(self, pool, url, stored):
+        self.pool, self.url, self.stored = pool, url, stored  # its key, size and ETag when it was placed
         self.at, self.answer = 0, None
 
     def readable(self):
-        """Return that it can be read."""
         return True
 
     def readinto(self, into):
-        """Read some bytes; return how many, 0 at the end. Raises UserError, which names the object."""
-        from urllib3.exceptions import HTTPError
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self.read_some(into)
+            except (urllib3.exceptions.HTTPError, OSError, EOFError) as error:
+                self.drop()
+                said = f"{type(error).__name__}: {error}".partition("?")[0]  # without what is signed
+            time.sleep(0.05 * 2**attempt)
+        raise ValueError(f"object {self.stored['key']}: {said}, in each of {ATTEMPTS} attempts")
 
-        if self.at == self.wanted.bytes:
+    def read_some(self, into):
+        if self.at == self.stored["size"]:
             return 0
-        return tried(lambda: self._read(into), self.wanted, (HTTPError, OSError, EOFError))
-
-    def close(self):
-        """Close the connection."""
-        self._drop()
-        super().close()
-
-    def _read(self, into):
-        try:
-            if self.answer is None:
-                self._ask()
-            count = self.answer.readinto(into)
-            if not count:
-                raise EOFError(f"a body that ends after {self.at} of {self.wanted.bytes} bytes")
-        except Exception:
-            self._drop()
-            raise
+        if self.answer is None:
+            self.ask()
+        count = self.answer.readinto(into)
+        if not count:
+            raise EOFError(f"a body that ends after {self.at} of {self.stored['size']} bytes")
         self.at += count
         return count
 
-    def _ask(self):
-        """Ask for what is left of the object."""
-        from scripts.machine.objects import Answer, check, refusal
-
-        url = f"{self.bucket.origin}{self.bucket.target('GET', self.wanted.key)}"
-        headers = {"Range": f"bytes={self.at}-{self.wanted.bytes - 1}", "Accept-Encoding": "identity"}
-        self.answer = self.pool.request("GET", url, headers=headers, preload_content=False)
-        answer = Answer(self.answer.status, {name.lower(): value for name, value in self.answer.headers.items()})
+    def ask(self):
+        headers = {"Range": f"bytes={self.at}-", "Accept-Encoding": "identity"}
+        self.answer = answer = self.pool.request("GET", self.url, headers=headers, preload_content=False)
+        if answer.status in (429, 500, 502, 503, 504):
+            raise OSError(f"status {answer.status}")
         if answer.status not in (200, 206):
-            raise refusal(answer, self.answer.read(), self.wanted.uri)
-        check(answer, self.wanted.stored, self.at, self.wanted.bytes)
+            raise ValueError(f"object {self.stored['key']}: status {answer.status}")
+        if answer.headers["ETag"].strip('"') != self.stored["etag"]:
+            raise ValueError(f"object {self.stored['key']}: its ETag has changed since it was placed")
+        if int(answer.headers["Content-Length"]) != self.stored["size"] - self.at:
+            raise EOFError(f"an answer of {answer.headers['Content-Length']} bytes")
 
-    def _drop(self):
+    def drop(self):
         if self.answer is not None:
             self.answer.close()
             self.answer = None
+
+    def close(self):
+        self.drop()
+        super().close()
+
+
+def opener(index):
+    """Return a function that yields each shard of a bucket with its open stream, and closes it."""
+    config = Config(signature_version="s3v4", s3={"addressing_style": "path" if index["path_style"] else "virtual"})
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")  # None: Amazon's; credentials are in the environment too
+    client = boto3.client("s3", endpoint_url=endpoint, region_name=index["region"], config=config)  # it signs, no more
+    placed = {stored["key"]: stored for stored in index["objects"]}
+
+    def opened(shards):
+        with urllib3.PoolManager(timeout=SECONDS, retries=False) as pool:
+            for shard in shards:
+                wanted = {"Bucket": index["bucket"], "Key": f"{index['prefix']}/{shard['url']}".lstrip("/")}
+                url = client.generate_presigned_url("get_object", Params=wanted)
+                with Stream(pool, url, placed[shard["url"]]) as stream:
+                    yield {**shard, "stream": io.BufferedReader(stream, BUFFER_BYTES)}
+
+    return opened
+
+
+def make_loader(data, key, shape, dtype, classes, decoder, shuffle_buffer, shuffle=True, rank=0, world=1, **how):
+    """Return a WebLoader over the tar shards of a bucket, of WAV files."""
+    index = json.loads((data / "index.json").read_text(encoding="utf-8"))  # of what was placed
+    shards = sorted(stored["key"] for stored in index["objects"] if stored["key"].endswith(".tar"))
+    if world > 1:
+        shards = of_rank(shards, rank, world)
+    if decoder == "wave":
+        collate = collated_by_batch(decode_by_wave, "wav", key, shape, dtype, classes)
+    else:
+        collate = collated_by_item(decode_by_soundfile, "wav", key, shape, classes)
+    return web_loader(shards, opener(index), collate, shuffle_buffer, shuffle, **how)
