@@ -27,7 +27,7 @@ from unittest import mock
 from scripts.common.request import LoaderRequest, epoch_order
 from scripts.common.sample import Sample
 from scripts.common.settings import asked
-from scripts.loaders import _torch
+from scripts.loaders import _s3, _torch
 from scripts.loaders._torch import Batch
 from scripts.machine import gpu
 
@@ -92,8 +92,8 @@ def open_epochs(name: str, request: LoaderRequest) -> Iterator[Callable[[int], I
         return module.make_loader(**arguments, **{name: outside[name] for name in names if name in OUTSIDE})
 
     with ExitStack() as stack:
-        endpoint = {"AWS_ENDPOINT_URL": request.location.endpoint} if request.location.endpoint else {}
-        stack.enter_context(mock.patch.dict(os.environ, endpoint))
+        stack.enter_context(mock.patch.dict(os.environ))  # what a program sets there ends with it
+        stack.enter_context(_s3.served(request.location))
         stack.enter_context(mock.patch.object(labels, "COLUMNS", ("target", "labels", "item")))
         for place, stage, function in _left_out(module, request):
             stack.enter_context(mock.patch.object(place, stage, function))

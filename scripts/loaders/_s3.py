@@ -5,18 +5,22 @@ bucket. A fetched object is held to the index: its ETag, and as many bytes as an
 again, `ATTEMPTS` times in all; whatever else is wrong is a `UserError` that names the object.
 """
 
+import os
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
+from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.loaders._torch import SETTINGS, Batches, OpenedByEach, empty_batch  # noqa: F401
-from scripts.machine.objects import StoredObject, changed, read_index
+from scripts.machine.objects import StoredObject, bucket_of, changed, read_index
 
 READS = ("s3",)
+ENDPOINT = "AWS_ENDPOINT_URL"
 IN_FLIGHT = {"in_flight": {"enum": [20, 5, 64], "default": 20}}  # requests at a time, in each process that reads
 ATTEMPTS = 5
 SECONDS = 30  # in which a server must answer
@@ -52,6 +56,44 @@ BATCH_SNIPPET = """
 
 $by_data_loader
 """
+
+
+@contextmanager
+def served(location: Location) -> Iterator[None]:
+    """Have a program find in the environment where objects are; what it says of one becomes a UserError."""
+    if not location.endpoint:
+        yield
+        return
+    from scripts.loaders._plain.objects import ObjectError
+
+    if location.read_by == "s3":
+        bucket_of(location)  # or an error that says which credentials are absent
+    before = os.environ.get(ENDPOINT)
+    os.environ[ENDPOINT] = location.endpoint
+    try:
+        yield
+    except ObjectError as error:
+        raise UserError(
+            f"object {_named(str(error))}; allowed is the object of the index, whole. See whether the storage can be "
+            "reached, and whether the credentials in the environment are valid. If the object has changed or is gone, "
+            "place the format again: delete its record in results/placed and type the same command."
+        ) from None
+    finally:
+        os.environ.pop(ENDPOINT)
+        if before is not None:
+            os.environ[ENDPOINT] = before
+
+
+def _named(text: str) -> str:
+    """Return the name of an object and what is wrong with it, out of an ObjectError's text.
+
+    Of a worker's that is the end of a traceback. A server's own text and a signed query are left out: they may hold
+    what was signed.
+    """
+    name, _, found = text.rpartition("object s3://")[2].partition(": ")
+    code = re.search(r"<Code>(\w{1,64})</Code>", found)
+    said = re.sub(r"\?\S*X-Amz-\S*", "", found.partition("<")[0]).strip()
+    return " ".join(filter(None, (f"s3://{name}: found {said}", code and code[1])))
 
 
 class Wanted(NamedTuple):
