@@ -117,12 +117,13 @@ class Program:
     def _entry(self, node: ast.FunctionDef, source: Source) -> str:
         """Return the text of make_loader for these settings, with the parameters that it still uses."""
         names = [one.arg for one in node.args.args + node.args.kwonlyargs] + (["**"] if node.args.kwarg else [])
-        values = {**arguments_of(names, *self.given), "data": None}
+        defaults = dict(zip((one.arg for one in node.args.args[::-1]), node.args.defaults[::-1], strict=False))
+        values = {name: ast.literal_eval(default) for name, default in defaults.items() if name in OUTSIDE}
+        values |= {**arguments_of(names, *self.given), "data": None}
         body = "\n".join(_folded(node.body, values, source.lines, node.body[0].lineno - 1))
         body = self._chosen(body, values, source)
         used = set(_used(ast.parse(textwrap.dedent(body))))
         arguments = [one for one in node.args.args if one.arg in used]
-        defaults = dict(zip((one.arg for one in node.args.args[::-1]), node.args.defaults[::-1], strict=False))
         signature = [
             f"{one.arg}={ast.unparse(defaults[one.arg])}" if one.arg in defaults else one.arg for one in arguments
         ]

@@ -40,7 +40,6 @@ OUTSIDE = (
     "rank",
     "world",
     "items",
-    "classes",
 )  # parameters that a harness gives, and a program leaves at their default
 PLAIN = "scripts.loaders._plain."
 
@@ -90,11 +89,12 @@ def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable
     labels = importlib.import_module(f"{PLAIN}labels")
 
     def make() -> Any:
-        names, settings = names_of(module.make_loader), settings_of(module, request)
+        names = names_of(module.make_loader)
+        settings = settings_of(module, request) | {"classes": request.classes}
         arguments = arguments_of(names, settings, request.sample, request.label_folder, request.seed)
         shuffle = request.shuffle and "read" not in request.without  # a buffer would be filled by reading
         outside = {"order": partial(epoch_order, request), "shuffle": shuffle}
-        outside |= {"rank": request.rank, "world": request.world, "items": request.items, "classes": request.classes}
+        outside |= {"rank": request.rank, "world": request.world, "items": request.items}
         return module.make_loader(**arguments, **{name: outside[name] for name in names if name in OUTSIDE})
 
     with ExitStack() as stack:

@@ -27,13 +27,14 @@ def program(
     sample: Sample,
     seed: int = 0,
     versions: Mapping[str, str | None] | None = None,
+    classes: int | None = None,
 ) -> str:
     """Return the program of a loader with the settings of a run, formatted as ruff does it.
 
     `format_about` is what its format says of itself, `data` the folder of the split, `sample` what an item is, `seed`
-    that of the order, `versions` those of what the loader REQUIRES, by distribution.
+    that of the order, `versions` those of what the loader REQUIRES, by distribution, `classes` how many there are.
     """
-    text = Program(settings, sample, Path(data), seed)
+    text = Program({**settings, "classes": classes}, sample, Path(data), seed)
     keep = KEEP if settings.get("allocator") == "keep" else ""
     body = text.text(Path(module.__file__), keep, ["import ctypes"] if keep else [])
     return f"{_heading(module, settings, format_about, versions or {})}\n\n{body}\n"

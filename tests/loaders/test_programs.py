@@ -36,6 +36,7 @@ from tests.support.warm_python import WarmPython
 ITEMS = 27  # with a quarter in validation: 21 in train, so that the last batch of 8 is short
 PREFETCH = 2
 SEED = 3
+CLASSES = 5  # of a corpus that is made up
 LOADERS = plugins.names("loaders")
 IMAGES = image.Kind((20, 24))
 # What is run after a program: two epochs of its loader, a second and a third one after its own.
@@ -84,7 +85,7 @@ def program(loader: str, data="/data", seed=0, versions=None, more=None, sample=
     module, sample = plugins.load("loaders", loader), sample or sample_of(loader)
     about = plugins.describe(plugins.load("formats", module.FORMAT))
     complete = settings_of(loader, **settings) | (more or {})
-    return _program.program(module, complete, about, data, sample, seed, versions)
+    return _program.program(module, complete, about, data, sample, seed, versions, CLASSES)
 
 
 def other_values(loader: str) -> list[dict]:
