@@ -5,7 +5,7 @@ sets the number of torch's threads to its own when an epoch begins; that is put 
 """
 
 from scripts.common.request import batches_of, epoch_order
-from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
+from scripts.loaders._declared import simplify_threads as simplify  # noqa: F401
 
 SETTINGS = ("workers", "prefetch")
 STAGES = ("read", "decode")

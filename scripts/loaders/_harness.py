@@ -62,19 +62,7 @@ def arguments_of(names: Any, settings: Mapping[str, Any], sample: Sample, data: 
     values = {name: getattr(sample, name) for name in ("key", "shape", "dtype", "scale", "ending")}
     values |= {**settings, "data": data, "seed": seed}
     found = {name: values[name] for name in names if name in values}
-    return {**found, **of_data_loader(settings), "seed": seed} if "**" in names else found
-
-
-def of_data_loader(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a DataLoader for a batch, workers, prefetching and page-locked memory."""
-    arguments = {"batch_size": settings["batch_size"], "num_workers": settings["workers"] or 0}
-    if settings["workers"]:
-        arguments |= {
-            "prefetch_factor": settings["prefetch"],
-            "persistent_workers": settings.get("persistent_workers") is not False,
-            "multiprocessing_context": settings.get("start_method") or "fork",
-        }
-    return arguments | {"pin_memory": bool(settings["pin_memory"])}
+    return {**found, **_torch.of_data_loader(settings), "seed": seed} if "**" in names else found
 
 
 def names_of(function: Callable[..., Any]) -> list[str]:

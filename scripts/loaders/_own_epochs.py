@@ -18,7 +18,7 @@ from typing import Any
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest
 from scripts.common.sample import Sample
-from scripts.loaders import _harness, _torch
+from scripts.loaders import _harness
 
 
 def imported(module: ModuleType) -> ModuleType:
@@ -35,13 +35,11 @@ def imported(module: ModuleType) -> ModuleType:
     spec.loader.exec_module(real)
     with suppress(ImportError):  # where a library is isolated
         import_module("cloudpickle").register_pickle_by_value(real)  # a worker that is no fork cannot import it
-    if hasattr(real, "open_epochs"):
-        opened = real.open_epochs
-    elif hasattr(real, "make_loader"):
-        real.__dict__.setdefault("STAGES", module.STAGES)
-        opened = partial(_harness.open_epochs, real)
-    else:
-        opened = _opener(real.dataset, path)
+    opened = getattr(real, "open_epochs", None)
+    if opened is None:
+        real.STAGES = module.STAGES
+        make = None if hasattr(real, "make_loader") else real.dataset
+        opened = partial(_opened, real, make, path)
     module.open_epochs = _plain(opened)
     for name in ("unsuited", "buffered"):
         if hasattr(real, name):
@@ -49,15 +47,12 @@ def imported(module: ModuleType) -> ModuleType:
     return module
 
 
-def _opener(make: Any, path: Path) -> Any:
-    """Return open_epochs over the user's Dataset."""
-
-    @contextmanager
-    def open_epochs(request: LoaderRequest) -> Iterator[Any]:
-        with _torch.epochs_of(request, labelled(make, request, path.parent)) as epoch:
-            yield epoch
-
-    return open_epochs
+def _opened(module: ModuleType, make: Any, path: Path, request: LoaderRequest) -> Any:
+    """Return what opens the epoch function of a file with `make_loader`, or over the Dataset that `make` returns."""
+    if make:
+        data_loader = import_module("scripts.loaders._plain.data_loader").data_loader
+        module.make_loader = lambda data, **how: data_loader(labelled(make, request, path.parent), **how)  # noqa: ARG005
+    return _harness.open_epochs(module, request)
 
 
 def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
@@ -75,7 +70,7 @@ def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
     _check_dataset(dataset, make, request, folder)
     sample, dtype = request.sample, getattr(torch, request.sample.dtype)
 
-    class Labelled(_torch.Items):
+    class Labelled(import_module("scripts.loaders._plain.data_loader").Items):
         def item(self, position: int) -> Any:
             item = values = dataset[position]
             if isinstance(item, dict):
@@ -92,7 +87,7 @@ def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
                     values = torch.nn.functional.pad(values, (0, request.samples - values.shape[1]))
             return values
 
-    return Labelled(request)
+    return Labelled(request.data, sample.key)
 
 
 def _check_dataset(dataset: Any, make: Any, request: LoaderRequest, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """What the loaders on SPDL declare: `workers` is SPDL's number of threads, `prefetch` its sink's buffer."""
 
 from scripts.common.settings import OF_WORKERS as SETTINGS  # noqa: F401
-from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
+from scripts.loaders._declared import simplify_threads as simplify  # noqa: F401
 
 
 def without_read(read, _request):

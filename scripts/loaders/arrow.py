@@ -13,8 +13,8 @@ import pyarrow as pa
 import torch
 
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
+from scripts.loaders._declared import GATHER, STAGES, simplify  # noqa: F401
 from scripts.loaders._plain.data_loader import Batches, Items, data_loader, stacked
-from scripts.loaders._torch import GATHER, STAGES, simplify  # noqa: F401
 
 FORMAT = "arrow"
 REQUIRES = ("torch", "pyarrow", "numpy")

@@ -11,11 +11,9 @@ library would read it from torch.distributed, or from the environment of the pro
 
 from litdata import StreamingDataLoader
 
-from scripts.loaders._litdata import ORDER  # noqa: F401
+from scripts.loaders._declared import CHUNKS as ORDER  # noqa: F401
 from scripts.loaders._plain.litdata import Split, close, of_rank  # noqa: F401
 from scripts.loaders._plain.stored import Stored
-from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 
 FORMAT = "litdata"
 ENV = "litdata"

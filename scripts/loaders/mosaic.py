@@ -13,11 +13,9 @@ files, which here end with the loader, not with the program.
 
 from streaming import StreamingDataLoader, StreamingDataset
 
-from scripts.loaders._mosaic import ORDER  # noqa: F401
+from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
 from scripts.loaders._plain.mosaic import close, of_rank  # noqa: F401
 from scripts.loaders._plain.stored import Stored
-from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 
 FORMAT = "mosaic"
 ENV = "mosaic"

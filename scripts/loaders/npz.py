@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
+from scripts.loaders._declared import GATHER, STAGES, simplify  # noqa: F401
 from scripts.loaders._plain.data_loader import Items, data_loader
 from scripts.loaders._plain.numbered import Files
-from scripts.loaders._torch import GATHER, STAGES, simplify  # noqa: F401
 
 FORMAT = "npz"
 REQUIRES = ("torch", "numpy")

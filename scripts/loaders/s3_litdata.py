@@ -20,12 +20,11 @@ from litdata import StreamingDataLoader
 from litdata.streaming import downloader
 from litdata.streaming.resolver import Dir
 
-from scripts.loaders._litdata import ORDER  # noqa: F401
+from scripts.loaders._declared import CHUNKS as ORDER  # noqa: F401
 from scripts.loaders._plain.litdata import Split, of_rank
 from scripts.loaders._plain.litdata import close as forget
 from scripts.loaders._plain.stored import Stored
 from scripts.loaders._s3 import READS  # noqa: F401
-from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
 
 FORMAT = "litdata"
 ENV = "litdata"

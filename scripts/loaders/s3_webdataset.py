@@ -12,6 +12,7 @@ import boto3
 import urllib3
 from botocore.config import Config
 
+from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
 from scripts.loaders._plain.objects import SECONDS, Bucket, client_arguments, tried
 from scripts.loaders._plain.webdataset import (
     BUFFER_BYTES,
@@ -23,8 +24,6 @@ from scripts.loaders._plain.webdataset import (
     web_loader,
 )
 from scripts.loaders._s3 import READS  # noqa: F401
-from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
-from scripts.loaders._webdataset import OPTIONS, ORDER, STAGES, buffered  # noqa: F401
 
 FORMAT = "webdataset"
 KINDS = ("audio",)

@@ -9,9 +9,8 @@ import numpy as np
 import soundfile
 
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
+from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
 from scripts.loaders._plain.data_loader import Batches, data_loader, empty_batch
-from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "soundfile", "numpy")

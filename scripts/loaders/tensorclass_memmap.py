@@ -8,10 +8,10 @@ shared memory for each batch, which costs more than the copy: try `workers: [0]`
 
 from tensordict import TensorDict
 
+from scripts.loaders._declared import GATHER, SETTINGS, STAGES, simplify  # noqa: F401
 from scripts.loaders._plain.data_loader import Tensors, data_loader
 from scripts.loaders._plain.labels import columns_of
 from scripts.loaders._plain.tensordicts import ByItem, split_of
-from scripts.loaders._torch import GATHER, SETTINGS, STAGES, simplify  # noqa: F401
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")

@@ -7,6 +7,7 @@ Python's own module and writes them straight into the batch; `decoder: soundfile
 libsndfile knows, and lets torch collate, as most published code does. `shuffle_buffer` trades memory for order.
 """
 
+from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
 from scripts.loaders._plain.webdataset import (
     collated_by_batch,
     collated_by_item,
@@ -16,8 +17,6 @@ from scripts.loaders._plain.webdataset import (
     opened,
     web_loader,
 )
-from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
-from scripts.loaders._webdataset import OPTIONS, ORDER, STAGES, buffered  # noqa: F401
 
 FORMAT = "webdataset"
 KINDS = ("audio",)

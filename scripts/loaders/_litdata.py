@@ -1,3 +1,0 @@
-"""What the loaders by LitData say of themselves."""
-
-ORDER = "chunks in random order, items shuffled within a chunk"
