@@ -182,10 +182,13 @@ def program(
     with a name that there is not.
     """
     if not hasattr(module, "SNIPPET"):
-        body = Program(settings, sample, Path(data), seed).text(Path(module.__file__))
+        made = Program(settings, sample, Path(data), seed)
+        if settings.get("allocator") == "keep":
+            made.imports.append("import ctypes")
+        body = made.text(Path(module.__file__))
         if settings.get("allocator") == "keep":
             first, _, rest = body.partition("\n\n\n")
-            body = f"import ctypes\n{first}\n\n{KEEP.partition(chr(10) * 2)[2]}\n\n{rest}"
+            body = f"{first}\n\n{KEEP.partition(chr(10) * 2)[2]}\n\n{rest}"
         return f"{_heading(module, settings, format_about, versions or {})}\n\n{body}\n"
     values = {"data": str(data), "item_bytes": sample.bytes, "dtype": sample.dtype, "seed": seed, **settings}
     above = f"{KEEP}\n" if settings.get("allocator") == "keep" else ""
