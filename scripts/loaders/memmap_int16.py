@@ -22,7 +22,7 @@ FORMAT = "int16"
 REQUIRES = ("torch", "numpy")
 OPTIONS = REUSE
 LIFETIME = lifetime
-ON_DEVICE = True  # without workers too `make_loader` asks where items are made
+UNCOPIED = {"device": "cuda"}  # without workers `make_loader` would else convert on the CPU
 simplify = simplify_reuse
 SCALE = 1 / 32768  # a power of two: the product is exact
 
