@@ -20,8 +20,7 @@ from scripts.common.files import PROJECT
 from scripts.common.location import PATH
 from scripts.common.sample import Sample
 from scripts.common.settings import OF_DATA_LOADER
-from scripts.common.vocabulary import EXACT, LIFETIMES, RANDOM, SHARING
-from scripts.common.vocabulary import STAGES as LOADING
+from scripts.common.vocabulary import EXACT, LIFETIMES, RANDOM, SHARING, STAGES as LOADING
 
 SCRIPTS = PROJECT / "scripts"
 ENVS = PROJECT / "envs"

@@ -12,7 +12,7 @@ from aistore.sdk.retry_config import RetryConfig
 from tenacity import stop_after_attempt, wait_random_exponential
 from urllib3.exceptions import ProtocolError
 
-from scripts.loaders._declared import SETTINGS, STAGES  # noqa: F401
+from scripts.loaders._declared import SETTINGS, STAGES
 from scripts.loaders._plain.data_loader import data_loader
 from scripts.loaders._plain.objects import ATTEMPTS, SECONDS, Fetchers, ObjectError, Objects, copy_into, tried
 from scripts.loaders._s3 import IN_FLIGHT

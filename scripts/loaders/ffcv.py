@@ -7,7 +7,7 @@ again after so many batches; here each batch goes into new memory (of audio as f
 trains. Its time goes into that and into the copying. Opening it takes seconds, in which the code is compiled.
 """
 
-from scripts.loaders._ffcv import SETTINGS, STAGES, simplify, unsuited, without_read  # noqa: F401
+from scripts.loaders._ffcv import SETTINGS, STAGES, simplify, unsuited, without_read
 from scripts.loaders._plain.ffcv import flat, from_beton
 
 FORMAT = "ffcv"

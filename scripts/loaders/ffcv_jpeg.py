@@ -10,7 +10,7 @@ from ffcv.fields.rgb_image import SimpleRGBImageDecoder
 from ffcv.pipeline.compiler import Compiler
 from ffcv.transforms import ToTensor
 
-from scripts.loaders._ffcv import SETTINGS, STAGES, simplify, unsuited, without_read  # noqa: F401
+from scripts.loaders._ffcv import SETTINGS, STAGES, simplify, unsuited, without_read
 from scripts.loaders._plain.ffcv import channels_first, from_beton
 
 FORMAT = "ffcv_jpeg"

@@ -4,7 +4,7 @@ As `ffcv` in all but the field, which keeps the channels last: torch brings them
 new memory, in the process that trains. Its time goes into that.
 """
 
-from scripts.loaders._ffcv import SETTINGS, STAGES, simplify, unsuited, without_read  # noqa: F401
+from scripts.loaders._ffcv import SETTINGS, STAGES, simplify, unsuited, without_read
 from scripts.loaders._plain.ffcv import channels_first, from_beton
 
 FORMAT = "ffcv_raw"

@@ -11,7 +11,7 @@ import json
 
 from torchrl.data import LazyMemmapStorage
 
-from scripts.loaders._declared import GATHER, REUSE, SETTINGS, STAGES, lifetime, simplify_reuse  # noqa: F401
+from scripts.loaders._declared import GATHER, REUSE, SETTINGS, STAGES, lifetime, simplify_reuse
 from scripts.loaders._plain.data_loader import Tensors, data_loader, empty_like
 from scripts.loaders._plain.labels import columns_of
 from scripts.loaders._plain.tensordicts import ByItem

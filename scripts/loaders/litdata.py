@@ -11,8 +11,8 @@ library would read it from torch.distributed, or from the environment of the pro
 
 from litdata import StreamingDataLoader
 
-from scripts.loaders._declared import CHUNKS as ORDER  # noqa: F401
-from scripts.loaders._plain.litdata import Split, close, of_rank  # noqa: F401
+from scripts.loaders._declared import CHUNKS as ORDER, DECODING as STAGES, SETTINGS, simplify
+from scripts.loaders._plain.litdata import Split, close, of_rank
 from scripts.loaders._plain.stored import Stored
 
 FORMAT = "litdata"

@@ -17,8 +17,8 @@ import warnings
 import lmdb
 import torch
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._declared import GATHER, STAGES, simplify  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import GATHER, STAGES, simplify
 from scripts.loaders._plain.data_loader import Batches, OpenedByEach, data_loader, stacked
 
 FORMAT = "lmdb"

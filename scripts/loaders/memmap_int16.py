@@ -13,8 +13,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
-from scripts.loaders._declared import REUSE, lifetime, simplify_reuse
+from scripts.loaders._declared import DECODING as STAGES, REUSE, SETTINGS, lifetime, simplify_reuse
 from scripts.loaders._plain.data_loader import Batches, Tensors, data_loader, empty_batch
 from scripts.loaders._plain.labels import read_labels
 

@@ -13,8 +13,8 @@ files, which here end with the loader, not with the program.
 
 from streaming import StreamingDataLoader, StreamingDataset
 
-from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
-from scripts.loaders._plain.mosaic import close, of_rank  # noqa: F401
+from scripts.loaders._declared import DECODING as STAGES, NEAR as ORDER, SETTINGS, simplify
+from scripts.loaders._plain.mosaic import close, of_rank
 from scripts.loaders._plain.stored import Stored
 
 FORMAT = "mosaic"

@@ -8,8 +8,8 @@ most published code does. Its time goes into opening files and copying memory. S
 import numpy as np
 import torch
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._declared import GATHER, STAGES, simplify  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import GATHER, STAGES, simplify
 from scripts.loaders._plain.data_loader import Items, data_loader
 from scripts.loaders._plain.numbered import Files
 

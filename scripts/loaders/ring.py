@@ -9,12 +9,12 @@ its own, for consumers that keep batches. `direct: true` reads past the page cac
 memory, whose pages would be gone before they are wanted again; measure it with a cold cache.
 """
 
-from scripts.loaders._declared import SETTINGS  # noqa: F401
+from scripts.loaders._declared import SETTINGS
 from scripts.loaders._plain.labels import read_labels
 from scripts.loaders._plain.ring import over_ring
-from scripts.loaders._ring.plan import DIRECT, lifetime, simplify, unsuited  # noqa: F401
+from scripts.loaders._ring.plan import DIRECT, lifetime, simplify, unsuited
 from scripts.loaders._ring.ring_reader import RingReader
-from scripts.loaders._ring.unread import without_read  # noqa: F401
+from scripts.loaders._ring.unread import without_read
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")

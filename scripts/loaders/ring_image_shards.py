@@ -13,14 +13,14 @@ import tarfile
 
 import numpy as np
 
-from scripts.loaders._declared import DECODER, SETTINGS, never  # noqa: F401
+from scripts.loaders._declared import DECODER, SETTINGS, never, simplify_threads as simplify
 from scripts.loaders._plain.epochs import Epochs
 from scripts.loaders._plain.images import decode_of
 from scripts.loaders._plain.labels import labels_in
 from scripts.loaders._plain.ring import over_ring
 from scripts.loaders._ring.plan import COPIES, lifetime
 from scripts.loaders._ring.ring_reader import FetchingRing
-from scripts.loaders._ring.unread import without_read  # noqa: F401
+from scripts.loaders._ring.unread import without_read
 
 FORMAT = "webdataset"
 KINDS = ("image",)

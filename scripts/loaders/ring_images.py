@@ -6,13 +6,13 @@ Its time goes into decoding. On a CPU a batch is valid until the next one is tak
 its own.
 """
 
-from scripts.loaders._declared import DECODER, SETTINGS, never  # noqa: F401
+from scripts.loaders._declared import DECODER, SETTINGS, never, simplify_threads as simplify
 from scripts.loaders._plain.images import content_of, decode_of
 from scripts.loaders._plain.labels import read_labels
 from scripts.loaders._plain.ring import over_ring
 from scripts.loaders._ring.plan import COPIES, lifetime
 from scripts.loaders._ring.ring_reader import FetchingRing
-from scripts.loaders._ring.unread import without_read  # noqa: F401
+from scripts.loaders._ring.unread import without_read
 
 FORMAT = "files"
 REQUIRES = ("torch", "numpy", "opencv-python-headless")

@@ -4,12 +4,12 @@ As `ring`, over an array of int16. On a CPU the threads convert while they copy:
 memory is what is short. On a GPU the batch is sent as int16 and converted there: choose it where the bus is.
 """
 
-from scripts.loaders._declared import SETTINGS  # noqa: F401
+from scripts.loaders._declared import SETTINGS
 from scripts.loaders._plain.labels import read_labels
 from scripts.loaders._plain.ring import over_ring
-from scripts.loaders._ring.plan import DIRECT, lifetime, simplify, unsuited  # noqa: F401
+from scripts.loaders._ring.plan import DIRECT, lifetime, simplify, unsuited
 from scripts.loaders._ring.ring_reader import RingReader
-from scripts.loaders._ring.unread import without_read  # noqa: F401
+from scripts.loaders._ring.unread import without_read
 
 FORMAT = "int16"
 REQUIRES = ("torch", "numpy")

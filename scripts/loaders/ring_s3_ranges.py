@@ -7,9 +7,9 @@ until the next one is taken; `copies: true` gives each memory of its own.
 """
 
 from scripts.loaders._plain.ring_objects import over_bucket
-from scripts.loaders._ring.plan import COPIES, buffered, lifetime  # noqa: F401
-from scripts.loaders._ring.unread import without_read  # noqa: F401
-from scripts.loaders._s3 import IN_FLIGHT, READS  # noqa: F401
+from scripts.loaders._ring.plan import COPIES, buffered, lifetime
+from scripts.loaders._ring.unread import without_read
+from scripts.loaders._s3 import IN_FLIGHT, READS
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy", "boto3")

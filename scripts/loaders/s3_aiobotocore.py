@@ -13,10 +13,10 @@ from aiobotocore.session import get_session
 from aiohttp import ClientError
 from botocore.exceptions import HTTPClientError, IncompleteReadError
 
-from scripts.loaders._declared import SETTINGS, STAGES, simplify  # noqa: F401
+from scripts.loaders._declared import SETTINGS, STAGES, simplify
 from scripts.loaders._plain.data_loader import data_loader
 from scripts.loaders._plain.objects import ATTEMPTS, Objects, client_arguments, copy_into, pause
-from scripts.loaders._s3 import IN_FLIGHT, READS  # noqa: F401
+from scripts.loaders._s3 import IN_FLIGHT, READS
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy", "aiobotocore")

@@ -12,11 +12,11 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import HTTPClientError, IncompleteReadError
 
-from scripts.common.settings import OF_WORKERS as SETTINGS  # noqa: F401
-from scripts.loaders._declared import STAGES, simplify  # noqa: F401
+from scripts.common.settings import OF_WORKERS as SETTINGS
+from scripts.loaders._declared import STAGES, simplify
 from scripts.loaders._plain.data_loader import data_loader
 from scripts.loaders._plain.objects import Fetchers, Objects, client_arguments, read_into
-from scripts.loaders._s3 import READS  # noqa: F401
+from scripts.loaders._s3 import READS
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy", "boto3")

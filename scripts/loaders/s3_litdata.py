@@ -20,11 +20,10 @@ from litdata import StreamingDataLoader
 from litdata.streaming import downloader
 from litdata.streaming.resolver import Dir
 
-from scripts.loaders._declared import CHUNKS as ORDER  # noqa: F401
-from scripts.loaders._plain.litdata import Split, of_rank
-from scripts.loaders._plain.litdata import close as forget
+from scripts.loaders._declared import CHUNKS as ORDER, SETTINGS, simplify
+from scripts.loaders._plain.litdata import Split, close as forget, of_rank
 from scripts.loaders._plain.stored import Stored
-from scripts.loaders._s3 import READS  # noqa: F401
+from scripts.loaders._s3 import READS
 
 FORMAT = "litdata"
 ENV = "litdata"

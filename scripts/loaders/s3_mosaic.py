@@ -15,10 +15,10 @@ import tempfile
 
 from streaming import StreamingDataLoader, StreamingDataset
 
-from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
+from scripts.loaders._declared import DECODING as STAGES, NEAR as ORDER, SETTINGS, simplify
 from scripts.loaders._plain.mosaic import close as end
 from scripts.loaders._plain.stored import Stored
-from scripts.loaders._s3 import READS  # noqa: F401
+from scripts.loaders._s3 import READS
 
 FORMAT = "mosaic"
 ENV = "mosaic"

@@ -6,11 +6,11 @@ network beyond; no worker is needed for its requests.
 
 from functools import partial
 
-from scripts.loaders._declared import SETTINGS, simplify  # noqa: F401
+from scripts.loaders._declared import SETTINGS, simplify
 from scripts.loaders._plain.data_loader import data_loader
 from scripts.loaders._plain.objects import Objects
 from scripts.loaders._plain.objects_by_obstore import Store
-from scripts.loaders._s3 import IN_FLIGHT, READS  # noqa: F401
+from scripts.loaders._s3 import IN_FLIGHT, READS
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy", "obstore")

@@ -12,7 +12,14 @@ import boto3
 import urllib3
 from botocore.config import Config
 
-from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
+from scripts.loaders._declared import (
+    DECODING as STAGES,
+    OF_WAV_SHARDS as OPTIONS,
+    SETTINGS,
+    SHARDS as ORDER,
+    buffered,
+    simplify,
+)
 from scripts.loaders._plain.objects import SECONDS, Bucket, client_arguments, tried
 from scripts.loaders._plain.webdataset import (
     BUFFER_BYTES,
@@ -23,7 +30,7 @@ from scripts.loaders._plain.webdataset import (
     of_rank,
     web_loader,
 )
-from scripts.loaders._s3 import READS  # noqa: F401
+from scripts.loaders._s3 import READS
 
 FORMAT = "webdataset"
 KINDS = ("audio",)

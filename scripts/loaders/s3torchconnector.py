@@ -18,12 +18,12 @@ from s3torchconnector._s3bucket_key_data import S3BucketKeyData
 from s3torchconnectorclient._mountpoint_s3_client import join_all_managed_threads
 from torch.utils.data import DataLoader
 
-from scripts.loaders._declared import SETTINGS, STAGES, simplify  # noqa: F401
+from scripts.loaders._declared import SETTINGS, STAGES, simplify
 from scripts.loaders._plain.data_loader import data_loader
 from scripts.loaders._plain.epochs import shuffled
 from scripts.loaders._plain.labels import read_labels, rows_of
 from scripts.loaders._plain.objects import ATTEMPTS, Objects, Split, read_into, tried
-from scripts.loaders._s3 import READS  # noqa: F401
+from scripts.loaders._s3 import READS
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy", "s3torchconnector")

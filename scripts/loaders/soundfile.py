@@ -8,8 +8,8 @@ bits as `dtype="float32"`, in less time.
 import numpy as np
 import soundfile
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import DECODING as STAGES, simplify
 from scripts.loaders._plain.data_loader import Batches, data_loader, empty_batch
 
 FORMAT = "wav"

@@ -15,12 +15,12 @@ import spdl.io
 import torch
 from spdl.pipeline import PipelineBuilder, run_pipeline_in_subprocess
 
-from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
+from scripts.loaders._declared import DECODING as STAGES
 from scripts.loaders._plain.data_loader import empty_shared
 from scripts.loaders._plain.epochs import Epochs, in_batches, shuffled
 from scripts.loaders._plain.labels import rows_of
 from scripts.loaders._plain.spdl import Files, Source, by_batch, empty_of, read, running_on
-from scripts.loaders._spdl import SETTINGS, simplify, without_read  # noqa: F401
+from scripts.loaders._spdl import SETTINGS, simplify, without_read
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "numpy")

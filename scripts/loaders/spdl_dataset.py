@@ -13,7 +13,7 @@ import torch
 
 from scripts.loaders._plain.data_loader import Items
 from scripts.loaders._plain.spdl import by_item, collate_of
-from scripts.loaders._spdl import SETTINGS, simplify  # noqa: F401
+from scripts.loaders._spdl import SETTINGS, simplify
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "soundfile", "numpy")

@@ -7,10 +7,10 @@ of which makes a whole batch; set them to the number of cores. Its time goes int
 
 from functools import partial
 
-from scripts.loaders._declared import DECODER, never  # noqa: F401
+from scripts.loaders._declared import DECODER, never
 from scripts.loaders._plain.images import decode_of
 from scripts.loaders._plain.spdl import Files, by_batch, empty_of, read
-from scripts.loaders._spdl import SETTINGS, simplify, without_read  # noqa: F401
+from scripts.loaders._spdl import SETTINGS, simplify, without_read
 
 FORMAT = "files"
 REQUIRES = ("torch", "spdl", "numpy", "opencv-python-headless")

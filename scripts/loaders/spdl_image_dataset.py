@@ -15,7 +15,7 @@ from PIL import Image
 from scripts.loaders._plain.data_loader import Items
 from scripts.loaders._plain.images import content_of
 from scripts.loaders._plain.spdl import by_item, collate_of
-from scripts.loaders._spdl import SETTINGS, simplify  # noqa: F401
+from scripts.loaders._spdl import SETTINGS, simplify
 
 FORMAT = "files"
 REQUIRES = ("torch", "spdl", "pillow", "numpy")

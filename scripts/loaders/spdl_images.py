@@ -10,7 +10,7 @@ import spdl.io
 
 from scripts.loaders._plain.images import content_of, put_planes
 from scripts.loaders._plain.spdl import Files, by_batch, empty_of
-from scripts.loaders._spdl import SETTINGS, simplify, without_read  # noqa: F401
+from scripts.loaders._spdl import SETTINGS, simplify, without_read
 
 FORMAT = "files"
 REQUIRES = ("torch", "spdl", "numpy")

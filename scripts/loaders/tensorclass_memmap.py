@@ -8,7 +8,7 @@ shared memory for each batch, which costs more than the copy: try `workers: [0]`
 
 from tensordict import TensorDict
 
-from scripts.loaders._declared import GATHER, SETTINGS, STAGES, simplify  # noqa: F401
+from scripts.loaders._declared import GATHER, SETTINGS, STAGES, simplify
 from scripts.loaders._plain.data_loader import Tensors, data_loader
 from scripts.loaders._plain.labels import columns_of
 from scripts.loaders._plain.tensordicts import ByItem, split_of

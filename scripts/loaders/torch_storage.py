@@ -12,7 +12,7 @@ and swap, unless vm.overcommit_memory is 1.
 import numpy as np
 import torch
 
-from scripts.loaders._declared import GATHER, SETTINGS, STAGES, simplify  # noqa: F401
+from scripts.loaders._declared import GATHER, SETTINGS, STAGES, simplify
 from scripts.loaders._plain.data_loader import Rows, Tensors, data_loader
 from scripts.loaders._plain.labels import read_labels
 

@@ -7,8 +7,8 @@ into opening a decoder for each item. `decoder: torchcodec` calls torchcodec its
 
 import torch
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import DECODING as STAGES, simplify
 from scripts.loaders._plain.data_loader import Items, data_loader
 
 FORMAT = "wav"

@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from torchdata import nodes
 
-from scripts.loaders._declared import SETTINGS, STAGES, simplify  # noqa: F401
+from scripts.loaders._declared import SETTINGS, STAGES, simplify
 from scripts.loaders._plain.epochs import Epochs, in_batches, shuffled
 from scripts.loaders._plain.numbered import Files
 from scripts.loaders._torch import AgainByBatch

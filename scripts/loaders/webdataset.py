@@ -7,7 +7,14 @@ Python's own module and writes them straight into the batch; `decoder: soundfile
 libsndfile knows, and lets torch collate, as most published code does. `shuffle_buffer` trades memory for order.
 """
 
-from scripts.loaders._declared import DECODING as STAGES  # noqa: F401
+from scripts.loaders._declared import (
+    DECODING as STAGES,
+    OF_WAV_SHARDS as OPTIONS,
+    SETTINGS,
+    SHARDS as ORDER,
+    buffered,
+    simplify,
+)
 from scripts.loaders._plain.webdataset import (
     collated_by_batch,
     collated_by_item,

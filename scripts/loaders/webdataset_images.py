@@ -5,7 +5,16 @@ worker (and rank) reads its own shards and ends with its own short batch. Its ti
 the number of cores. `decoder` is the library, as of `image_files`; `shuffle_buffer` trades memory for order.
 """
 
-from scripts.loaders._declared import DECODER, SETTINGS, SHUFFLE, buffered, never, simplify  # noqa: F401
+from scripts.loaders._declared import (
+    DECODER,
+    DECODING as STAGES,
+    SETTINGS,
+    SHARDS as ORDER,
+    SHUFFLE,
+    buffered,
+    never,
+    simplify,
+)
 from scripts.loaders._plain.images import decode_of
 from scripts.loaders._plain.webdataset import collated_by_batch, of_rank, opened, web_loader
 

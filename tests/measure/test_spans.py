@@ -22,8 +22,7 @@ from scripts.measure import spans
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped
 from scripts.report import charts, draw_figures
-from scripts.tables import make_tables
-from scripts.tables import spans as span_table
+from scripts.tables import make_tables, spans as span_table
 from scripts.tables.columns import read_tables
 from tests.support import planted
 from tests.support.isolated_cases import can_be_tested
