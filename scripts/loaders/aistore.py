@@ -12,6 +12,7 @@ from aistore.sdk.retry_config import RetryConfig
 from tenacity import stop_after_attempt, wait_random_exponential
 from urllib3.exceptions import ProtocolError
 
+from scripts.loaders import _declared
 from scripts.loaders._declared import SETTINGS, STAGES
 from scripts.loaders._plain.data_loader import data_loader
 from scripts.loaders._plain.objects import ATTEMPTS, SECONDS, Fetchers, ObjectError, Objects, copy_into, tried
@@ -22,6 +23,19 @@ READS = ("ais", "s3")
 REQUIRES = ("torch", "numpy", "aistore")
 LIFETIME = "lasting"
 OPTIONS = {"get": {"enum": ["object", "batch"], "default": "object"}, **IN_FLIGHT}
+
+
+def simplify(settings):
+    """Return settings as a DataLoader's are, `in_flight` null where a batch is one request."""
+    settings = _declared.simplify(settings)
+    return settings if settings["get"] == "object" else {**settings, "in_flight": None}
+
+
+def never(request):
+    """Return why the tier cannot be read: it is no AIStore."""
+    if request.location.read_by == "ais":
+        return None
+    return "the tier is not an AIStore: its SDK is proven against a stand-in; its speed is not measured"
 
 
 def client_of(split, connections):
