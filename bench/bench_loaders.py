@@ -1,4 +1,4 @@
-"""How fast the loaders are beside one another, beside the bounds, and beside the plain use of their libraries.
+"""How fast the loaders are beside one another, beside the bounds, and beside themselves without what measuring adds.
 
 1,024 items of 10 s, batches of 32 in random order, in RAM (the cold part: on the disk of --disk), all through the sink
 of a run. Two loaders at a time are open, and take turns by the epoch, so that a ratio is of one moment. Both are opened
@@ -8,7 +8,7 @@ that median (order statistics). Freed memory is kept, as the demo's results have
 by the heap, and a ratio is anything from 0.8 to 1.3 (`--allocator default`).
 
 By hand: python -m bench.bench_loaders --only bound,step
-         python -m bench.bench_loaders --only plain --loaders lazy_memmap,dali_wav --seconds 30
+         python -m bench.bench_loaders --only bare --loaders lazy_memmap,dali_wav --seconds 30
 """
 
 import argparse
@@ -29,17 +29,20 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from bench.plain_uses import PLAIN
 from bench.reference import gathered
 from scripts.common import plugins
 from scripts.common.arrays import WHOLE_PAGE
 from scripts.common.corpus import Corpus
+from scripts.common.location import PATH
 from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import SPIN_COUNT
 from scripts.kinds import image
+from scripts.loaders import _harness
 from scripts.machine import allocator
 from scripts.machine.cores import cores_allowed
 from scripts.machine.fio import block_of, measure_reads
@@ -50,7 +53,7 @@ from scripts.measure.sink import PlainLoop, Sink
 from scripts.measure.step import Stepped
 from scripts.sources._synthetic_images import Recipe, pixels
 from tests.support.isolated_cases import can_be_tested
-from tests.support.loader_cases import request_for, write_format
+from tests.support.loader_cases import request_for, unsuited, write_format
 from tests.support.made_corpus import make_corpus
 
 ITEMS, BATCH = 1024, 32
@@ -338,14 +341,30 @@ def _two_items(bench: Bench) -> dict[str, Any]:
     return {"audio": torch.zeros((2, 1, bench.corpus.samples)), "target": count, "labels": labels, "item": count}
 
 
-def plain_uses(bench: Bench) -> None:
-    """Race each row with the plain use of its library (bench/plain_uses.py)."""
-    for loader, (changes, plain) in PLAIN.items():
-        if loader.startswith("s3") or (bench.loaders and loader not in bench.loaders):  # S3: bench_objects.py
+def bare_loaders(bench: Bench) -> None:
+    """Race each loader as it is measured with its `make_loader` alone, as a training would have it, with 2 workers."""
+    for loader in bench.loaders or can_be_tested("loaders"):
+        module = plugins.load("loaders", loader)
+        if not hasattr(module, "make_loader") or PATH not in getattr(module, "READS", (PATH,)):
             continue
-        own = bench if "audio" in plugins.kinds(plugins.load("loaders", loader)) else bench.of_images()
-        race = own.race(own.opener(loader, **changes), partial(plain, own.request(loader, **changes)))
-        bench.note(f"{loader} / its library's plain use", race, 1.0)
+        own = bench if "audio" in plugins.kinds(module) else bench.of_images()
+        request = own.request(loader, workers=2)
+        if unsuited(module, request) is None:
+            race = own.race(own.opener(loader, workers=2), partial(bare, module, request))
+            bench.note(f"{loader} as measured / alone", race, 0.95)
+
+
+@contextmanager
+def bare(declared: ModuleType, request: LoaderRequest) -> Iterator[Epoch]:
+    """Yield the epoch function of a loader without its harness; in place of an item's number comes its target."""
+    module = import_module(declared.__name__)
+    arguments = (_harness.settings_of(module, request), request.sample, request.data, request.seed)
+    loader = module.make_loader(**_harness.arguments_of(_harness.names_of(module.make_loader), *arguments))
+    yield lambda _number: ({**batch, "item": batch["target"]} for batch in loader)
+    if getattr(loader, "close", None):
+        loader.close()
+    if hasattr(module, "close"):
+        module.close(loader)
 
 
 def images(bench: Bench) -> None:
@@ -415,7 +434,7 @@ PARTS = {
     "workers": against_workers_per_item,
     "step": in_training,
     "memory": memory,
-    "plain": plain_uses,
+    "bare": bare_loaders,
     "images": images,
 }
 
@@ -435,7 +454,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
     parser.add_argument("--seconds", default=15.0, type=float, help="of turns, for each ratio")
-    parser.add_argument("--loaders", default="", help="of the part plain: the loaders to race; all where none is named")
+    parser.add_argument("--loaders", default="", help="of the part bare: the loaders to race; all where none is named")
     parser.add_argument("--allocator", default=allocator.KEEP, choices=(allocator.DEFAULT, allocator.KEEP))
     parser.add_argument("--disk", default=Path(), type=Path, help="a folder on a disk, for the cold part")
     arguments = parser.parse_args()
@@ -443,8 +462,8 @@ def main() -> None:
     if set(wanted) - set(PARTS):
         sys.exit(f"error: --only: found {arguments.only!r}, allowed are {', '.join(PARTS)}")
     loaders = list(filter(None, arguments.loaders.split(",")))
-    if unknown := set(loaders) - set(PLAIN):
-        sys.exit(f"error: --loaders: found {', '.join(sorted(unknown))}, allowed are {', '.join(PLAIN)}")
+    if unknown := set(loaders) - set(allowed := can_be_tested("loaders")):
+        sys.exit(f"error: --loaders: found {', '.join(sorted(unknown))}, allowed are {', '.join(allowed)}")
     if reason := allocator.chosen(arguments.allocator):
         sys.exit(f"error: --allocator: {reason}")
     torch.set_num_threads(cores_allowed())

@@ -4,14 +4,12 @@
 nothing reads.
 The ceiling is as many threads as there are requests in flight, each with a connection that receives every item into the
 memory of one batch (`scripts/machine/objects.py`). Loader and ceiling take turns by the epoch, so that a ratio is of
-one moment; a ratio is the median over the turns, with the 95 % interval of that median. Rows are also raced with the
-plain use of their library, at the first of the latencies.
+one moment; a ratio is the median over the turns, with the 95 % interval of that median.
 
 By hand: python -m bench.bench_objects --latency-ms 20 --in-flight 5,20 --loaders ring_s3
 """
 
 import argparse
-import copy
 import itertools
 import json
 import os
@@ -28,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from bench.bench_loaders import middle
-from bench.plain_uses import PLAIN, Plain
 from scripts.common import plugins
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest, epoch_order
@@ -47,7 +44,7 @@ from tests.support.made_corpus import make_corpus
 ITEMS, BATCH, BUCKET = 256, 32, "feedrate-bench"
 GOAL = 0.9  # of ours
 TURNS = 5  # at least
-# How each loader is told the requests in flight; those of s3torchconnector are its workers.
+# How each loader is told the requests in flight.
 LOADERS: dict[str, Callable[[int], dict[str, Any]]] = {
     "ring_s3": lambda count: {"options": {"in_flight": count}},
     "ring_s3_ranges": lambda count: {"options": {"in_flight": count}},
@@ -56,7 +53,6 @@ LOADERS: dict[str, Callable[[int], dict[str, Any]]] = {
     "s3_obstore": lambda count: {"options": {"in_flight": count}},
     "s3_obstore_ranges": lambda count: {"options": {"in_flight": count}},
 }
-BY_WORKERS = ("s3torchconnector", "s3_litdata", "s3_mosaic")  # raced with their libraries' plain use alone
 GOALS = {"ring_s3": GOAL, "ring_s3_ranges": GOAL}
 
 
@@ -103,12 +99,6 @@ def race(loader: str, request: LoaderRequest, in_flight: int, seconds: float) ->
         stack.callback(ceiling.close)
         epoch = stack.enter_context(plugins.load("loaders", loader).open_epochs(request))
         return turns_of((partial(passed, epoch), ceiling.epoch), seconds)
-
-
-def race_plain(loader: str, request: LoaderRequest, plain: Plain, seconds: float) -> Turns:
-    """Return the turns of a loader and of the plain use of its library."""
-    with plugins.load("loaders", loader).open_epochs(request) as epoch, plain(request) as other:
-        return turns_of((partial(passed, epoch), partial(passed, other)), seconds)
 
 
 def passed(epoch: Callable[[int], Iterator[dict[str, Any]]], number: int) -> float:
@@ -167,12 +157,7 @@ def main() -> None:
             bucket = bucket_of(location(folder, "none", endpoints[0.0]))
             with client_of(bucket) as client:
                 make_bucket(client, BUCKET)
-            for name in sorted(
-                {
-                    plugins.load("loaders", loader).FORMAT
-                    for loader in (*arguments.loaders.split(","), *(name for name in BY_WORKERS if name in PLAIN))
-                }
-            ):
+            for name in sorted({plugins.load("loaders", loader).FORMAT for loader in arguments.loaders.split(",")}):
                 write_format(corpus, name, folder / name, readers=2)
                 upload(folder / name, location(folder, name, endpoints[0.0]))
             counts = [int(text) for text in arguments.in_flight.split(",")]
@@ -182,12 +167,6 @@ def main() -> None:
                 turns = race(loader, request, count, arguments.seconds)
                 where = f"{latency:g} ms, {count} in flight"
                 note(f"{loader}, {where} / raw GETs", turns, GOALS.get(loader))
-            for loader, (changes, plain) in PLAIN.items():
-                if loader.startswith("s3") and loader in (*arguments.loaders.split(","), *BY_WORKERS):
-                    where = location(folder, plugins.load("loaders", loader).FORMAT, endpoints[latencies[0]])
-                    request = request_for(corpus, loader, where, batch_size=BATCH, **copy.deepcopy(changes))
-                    turns = race_plain(loader, request, plain, arguments.seconds)
-                    note(f"{loader}, {latencies[0]:g} ms / its library's plain use", turns, 1.0)
 
 
 def note(bench: str, turns: Turns, goal: float | None) -> None:

@@ -53,7 +53,7 @@ from dataclasses import replace
 
 import torch
 
-from scripts.loaders import numpy_memmap
+from scripts.common import plugins
 
 UNIT = 2 * 2**20  # float32: 8 MiB
 FORMAT = "memmap"
@@ -63,7 +63,7 @@ FORMAT = "memmap"
 def open_epochs(request):
     plain = replace(request, options={{"gather": "batch", "reuse": False}})
     source, target = torch.ones(UNIT), torch.empty(UNIT)
-    with numpy_memmap.open_epochs(plain) as epoch:
+    with plugins.load("loaders", "numpy_memmap").open_epochs(plain) as epoch:
 
         def planted(number):
             due = time.perf_counter()

@@ -24,10 +24,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
+from scripts.common import plugins
 from scripts.loaders import numpy_memmap
+from scripts.loaders._plain import labels
 
 FORMAT = "memmap"
 SETTINGS = ("workers",)
+
+
+def dataset_of(request):
+    labels.COLUMNS = ("target", "labels", "item")
+    return numpy_memmap.make_loader(request.data, "audio", "batch", None, batch_size=request.batch_size, seed=0).dataset
 
 
 def plain(request):
@@ -39,7 +46,7 @@ def open_epochs(request):
 '''
 BODIES = {
     "windows": """
-    dataset, count, size = numpy_memmap.by_batch(plain(request)), request.items, request.batch_size
+    dataset, count, size = dataset_of(request), request.items, request.batch_size
 
     def epoch(number):
         first = 11 + 37 * number
@@ -51,7 +58,7 @@ BODIES = {
 """,
     "erratic": """
     more = 0.03 * random.lognormvariate(0, 0.8)
-    with numpy_memmap.open_epochs(plain(request)) as epoch:
+    with plugins.load("loaders", "numpy_memmap").open_epochs(plain(request)) as epoch:
 
         def slow(number):
             for batch in epoch(number):
@@ -68,13 +75,13 @@ BODIES = {
     subprocess.run(["setsid", "--fork", sys.executable, "-c", work], stdin=read, check=True)
     os.close(read)
     try:
-        with numpy_memmap.open_epochs(plain(request)) as epoch:
+        with plugins.load("loaders", "numpy_memmap").open_epochs(plain(request)) as epoch:
             yield epoch
     finally:
         os.close(write)
 """,
     "threads": """
-    dataset, count, size = numpy_memmap.by_batch(plain(request)), request.items, request.batch_size
+    dataset, count, size = dataset_of(request), request.items, request.batch_size
     with ThreadPoolExecutor(8) as pool:
 
         def epoch(number):

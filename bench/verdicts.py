@@ -32,8 +32,7 @@ from scripts.decide.intervals import intervals
 from scripts.decide.rounds import FINAL_ERROR, Table
 from scripts.decide.sessions import table_of
 from scripts.measure.race import Limits, Race
-from tests.support.played_sessions import RESULTS, false_difference, played
-from tests.support.played_sessions import ROUNDS as ROUNDS_EACH
+from tests.support.played_sessions import RESULTS, ROUNDS as ROUNDS_EACH, false_difference, played
 
 ROUNDS, TIERS = (3, 8, 20), (1, 2)
 LEVELS = {

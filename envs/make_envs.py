@@ -24,8 +24,7 @@ from packaging.utils import canonicalize_name
 
 from envs.install_isolated import installed
 from scripts.common.files import PROJECT
-from scripts.common.isolated import folder
-from scripts.common.isolated import lock as isolated_lock
+from scripts.common.isolated import folder, lock as isolated_lock
 
 COMMON = ("download", "loaders", "report")  # the others are isolated
 PYTHON = "3.11"  # of the conda environments, whatever runs this program

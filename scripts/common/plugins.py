@@ -8,7 +8,7 @@ import importlib
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
-from functools import cache, partial
+from functools import cache
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -20,8 +20,7 @@ from scripts.common.files import PROJECT
 from scripts.common.location import PATH
 from scripts.common.sample import Sample
 from scripts.common.settings import OF_DATA_LOADER
-from scripts.common.vocabulary import EXACT, LIFETIMES, RANDOM, SHARING
-from scripts.common.vocabulary import STAGES as LOADING
+from scripts.common.vocabulary import EXACT, LIFETIMES, RANDOM, SHARING, STAGES as LOADING
 
 SCRIPTS = PROJECT / "scripts"
 ENVS = PROJECT / "envs"
@@ -112,8 +111,7 @@ def _imported(kind: str, name: str) -> ModuleType:
     except UserError:
         raise
     except SyntaxError as error:
-        where = f"{_shown(error.filename or path)}, line {error.lineno}: {(error.text or '').strip()}"
-        raise UserError(f"{where}: found {error.msg}, allowed is valid Python. Correct the line.") from error
+        raise _not_python(path, error) from error
     except Exception as error:
         raise _not_importable(path, error) from error
 
@@ -131,14 +129,19 @@ def _not_importable(path: Path, error: Exception) -> UserError:
     )
 
 
-@cache
 def _loader(name: str) -> ModuleType:
     """Return what the file of a loader declares, with `open_epochs`; the file itself is imported when that is called.
 
     So its libraries may be imported at its top: the plan runs its constants and functions alone (`declarations`). A
     file without `make_loader` is imported whole.
     """
-    path = Path(util.find_spec(f"scripts.loaders.{name}").origin)
+    found = util.find_spec(f"scripts.loaders.{name}")
+    path = Path(found.origin)
+    return _declared(name, path, path.stat().st_mtime_ns)
+
+
+@cache
+def _declared(name: str, path: Path, _changed: int) -> ModuleType:
     module = ModuleType(f"scripts.loaders.{name}")
     module.__file__ = str(path)
     try:
@@ -147,15 +150,24 @@ def _loader(name: str) -> ModuleType:
             return _imported("loaders", name)
         exec(compile(declarations(tree), str(path), "exec"), vars(module))
     except SyntaxError as error:
-        where = f"{_shown(path)}, line {error.lineno}: {(error.text or '').strip()}"
-        raise UserError(f"{where}: found {error.msg}, allowed is valid Python. Correct the line.") from error
+        raise _not_python(path, error) from error
     except UserError:
         raise
     except Exception as error:
         raise _not_importable(path, error) from error
-    harness = importlib.import_module("scripts.loaders._harness")
-    module.open_epochs = partial(harness.open_epochs, name)
+
+    def open_epochs(request: Any) -> Any:
+        harness = importlib.import_module("scripts.loaders._harness")
+        return harness.open_epochs(importlib.import_module(f"scripts.loaders.{name}"), request)
+
+    module.open_epochs = open_epochs
     return module
+
+
+def _not_python(path: Path, error: SyntaxError) -> UserError:
+    """Return the error of a file that is no Python: its line."""
+    where = f"{_shown(error.filename or path)}, line {error.lineno}: {(error.text or '').strip()}"
+    return UserError(f"{where}: found {error.msg}, allowed is valid Python. Correct the line.")
 
 
 def declarations(tree: ast.Module) -> ast.Module:

@@ -10,7 +10,7 @@ import ast
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -117,12 +117,13 @@ class Program:
     def _entry(self, node: ast.FunctionDef, source: Source) -> str:
         """Return the text of make_loader for these settings, with the parameters that it still uses."""
         names = [one.arg for one in node.args.args + node.args.kwonlyargs] + (["**"] if node.args.kwarg else [])
-        values = {**arguments_of(names, *self.given), "data": None}
+        defaults = dict(zip((one.arg for one in node.args.args[::-1]), node.args.defaults[::-1], strict=False))
+        values = {name: ast.literal_eval(default) for name, default in defaults.items() if name in OUTSIDE}
+        values |= {**arguments_of(names, *self.given), "data": None}
         body = "\n".join(_folded(node.body, values, source.lines, node.body[0].lineno - 1))
         body = self._chosen(body, values, source)
         used = set(_used(ast.parse(textwrap.dedent(body))))
         arguments = [one for one in node.args.args if one.arg in used]
-        defaults = dict(zip((one.arg for one in node.args.args[::-1]), node.args.defaults[::-1], strict=False))
         signature = [
             f"{one.arg}={ast.unparse(defaults[one.arg])}" if one.arg in defaults else one.arg for one in arguments
         ]
@@ -173,14 +174,14 @@ class Program:
         lines.append("        # your training step")
         return 'if __name__ == "__main__":\n    ' + "\n".join(lines)
 
-    def text(self, loader: Path) -> str:
-        """Return the program below its heading."""
-        self.imports.append("from pathlib import Path")
+    def text(self, loader: Path, first: str = "", imports: Iterable[str] = ()) -> str:
+        """Return the program below its heading; `first`, which needs these `imports`, stands above all else."""
+        self.imports += ["from pathlib import Path", *imports]
         self.first = self._source(loader)
         if "on_arrival" in self.first.definitions:
             self.gather(loader, "on_arrival")
         self.gather(loader, ENTRY)
-        body = ""
+        body = f"\n{first}" if first else ""
         for text in self.parts.values():
             constant = not re.match(r"(?:#.*\n)*(?:def|class|@)", text)
             among = constant and not body.rpartition("\n")[2].startswith((" ", ")"))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of
-from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
+from scripts.loaders._declared import simplify_threads as simplify  # noqa: F401
 
 SETTINGS = ("workers", "prefetch")
 STAGES = ("read",)

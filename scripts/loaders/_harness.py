@@ -6,10 +6,11 @@
 - Parts are left out by other functions in place of those that a file has by their names: `read`, `decode`, or
   `decode_by_...` where there are several. A file may say how: `without_read(read, request)` returns what takes its
   place. A DataLoader's reading and transfer are left out without a name.
-- Workers send `target` and `item` as one tensor, as a program sends `target` alone (`_torch.packed`).
+- Workers send `target` and `item` as one tensor, as a program sends `target` alone (`_torch.packed`). Those of a loader
+  that is no DataLoader send what the function returns that its file names: `SENDS = "read"`.
 
-A file may have ON_DEVICE = True, where items are made on the device: its copy is no part of the loader. It may have
-`on_arrival(batch)`, what is left to do where a batch arrives, and `close(loader)`.
+A file may have `on_arrival(batch)`, what is left to do where a batch arrives, and `close(loader)`; and UNCOPIED, the
+settings that are others than `device: cpu` where the copy to the GPU is left out.
 """
 
 import importlib
@@ -19,6 +20,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +30,7 @@ from unittest import mock
 from scripts.common.request import LoaderRequest, epoch_order
 from scripts.common.sample import Sample
 from scripts.common.settings import asked
-from scripts.loaders import _torch
+from scripts.loaders import _s3, _torch
 from scripts.loaders._torch import Batch
 from scripts.machine import gpu
 
@@ -37,16 +39,18 @@ OUTSIDE = (
     "shuffle",
     "rank",
     "world",
-    "classes",
+    "items",
 )  # parameters that a harness gives, and a program leaves at their default
 PLAIN = "scripts.loaders._plain."
 
 
 def settings_of(module: ModuleType, request: LoaderRequest) -> dict[str, Any]:
     """Return the settings of a request, null where they have no effect, as the plan has them."""
-    settings = {name: getattr(request, name) for name in asked({}) if hasattr(request, name)} | dict(request.options)
-    uncopied = gpu.COPY in request.without and not getattr(module, "ON_DEVICE", False)
-    settings["device"] = "cpu" if uncopied else request.device
+    settings = {name: part["default"] for name, part in getattr(module, "OPTIONS", {}).items()} | dict(request.options)
+    settings |= {name: getattr(request, name) for name in asked({}) if hasattr(request, name)}
+    settings["device"] = request.device
+    if gpu.COPY in request.without:
+        settings |= {"device": "cpu", **getattr(module, "UNCOPIED", {})}
     return getattr(module, "simplify", lambda found: found)(settings)
 
 
@@ -58,19 +62,7 @@ def arguments_of(names: Any, settings: Mapping[str, Any], sample: Sample, data: 
     values = {name: getattr(sample, name) for name in ("key", "shape", "dtype", "scale", "ending")}
     values |= {**settings, "data": data, "seed": seed}
     found = {name: values[name] for name in names if name in values}
-    return {**found, **of_data_loader(settings), "seed": seed} if "**" in names else found
-
-
-def of_data_loader(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a DataLoader for a batch, workers, prefetching and page-locked memory."""
-    arguments = {"batch_size": settings["batch_size"], "num_workers": settings["workers"] or 0}
-    if settings["workers"]:
-        arguments |= {
-            "prefetch_factor": settings["prefetch"],
-            "persistent_workers": settings.get("persistent_workers") is not False,
-            "multiprocessing_context": settings.get("start_method") or "fork",
-        }
-    return arguments | {"pin_memory": bool(settings["pin_memory"])}
+    return {**found, **_torch.of_data_loader(settings), "seed": seed} if "**" in names else found
 
 
 def names_of(function: Callable[..., Any]) -> list[str]:
@@ -80,44 +72,53 @@ def names_of(function: Callable[..., Any]) -> list[str]:
 
 
 @contextmanager
-def open_epochs(name: str, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Open the loader `name` as `request` asks; yield the epoch function of the loader contract."""
-    module = importlib.import_module(f"scripts.loaders.{name}")
+def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
+    """Open the loader of a file as `request` asks; yield the epoch function of the loader contract."""
     labels = importlib.import_module(f"{PLAIN}labels")
 
     def make() -> Any:
-        names, settings = names_of(module.make_loader), settings_of(module, request)
+        names = names_of(module.make_loader)
+        settings = settings_of(module, request) | {"classes": request.classes}
         arguments = arguments_of(names, settings, request.sample, request.label_folder, request.seed)
-        outside = {"order": partial(epoch_order, request), "shuffle": request.shuffle}
-        outside |= {"rank": request.rank, "world": request.world, "classes": request.classes}
+        shuffle = request.shuffle and "read" not in request.without  # a buffer would be filled by reading
+        outside = {"order": partial(epoch_order, request), "shuffle": shuffle}
+        outside |= {"rank": request.rank, "world": request.world, "items": request.items}
         return module.make_loader(**arguments, **{name: outside[name] for name in names if name in OUTSIDE})
 
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(labels, "COLUMNS", ("target", "labels", "item")))
+        stack.enter_context(mock.patch.dict(os.environ))  # what a program sets there ends with it
+        stack.enter_context(_s3.served(request.location))
+        for place in (labels, *([module] if hasattr(module, "COLUMNS") else [])):  # a program has its own
+            stack.enter_context(mock.patch.object(place, "COLUMNS", ("target", "labels", "item")))
         for place, stage, function in _left_out(module, request):
             stack.enter_context(mock.patch.object(place, stage, function))
+        kept = None
+        if hasattr(module, "SENDS"):
+            kept = _first_sent(make(), module) if "transfer" in request.without else None
+            sent = _sent(getattr(module, module.SENDS), request, kept)
+            stack.enter_context(mock.patch.object(module, module.SENDS, sent))
         loader = make()
         if hasattr(module, "close"):
             stack.callback(module.close, loader)
-        yield stack.enter_context(_epochs(loader, make, module, request))
+        yield stack.enter_context(_epochs(loader, module, request, kept))
 
 
-def _epochs(loader: Any, make: Callable[[], Any], module: ModuleType, request: LoaderRequest) -> Any:
+def _epochs(loader: Any, module: ModuleType, request: LoaderRequest, kept: Batch | None) -> Any:
     """Return what opens the epoch function of what a `make_loader` has made."""
     from torch.utils.data import DataLoader, IterableDataset
 
     inner = loader if isinstance(loader, DataLoader) else next(iter(getattr(loader, "pipeline", ())), None)
     if not isinstance(inner, DataLoader):
-        return _from_epochs(loader, request)
+        return _from_epochs(loader, request, kept)
     if isinstance(inner.dataset, IterableDataset):
-        return _from_iterable(loader, inner, make, request)
+        return _from_iterable(loader, inner, request)
     return _from_map(inner, module, request)
 
 
 @contextmanager
 def _from_map(loader: Any, module: ModuleType, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function of a DataLoader over a map-style Dataset, whose sampler gives the order."""
-    dataset = loader.dataset
+    dataset, request = loader.dataset, replace(request, workers=loader.num_workers)
     if request.spans and "decode" in getattr(module, "STAGES", ()) and hasattr(dataset, "path_of"):
         dataset.files_to_decode = partial(map, dataset.path_of)
     try:
@@ -129,13 +130,11 @@ def _from_map(loader: Any, module: ModuleType, request: LoaderRequest) -> Iterat
 
 
 @contextmanager
-def _from_iterable(
-    loader: Any, inner: Any, make: Callable[[], Any], request: LoaderRequest
-) -> Iterator[Callable[[int], Iterator[Batch]]]:
+def _from_iterable(loader: Any, inner: Any, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function of a DataLoader whose Dataset orders its items itself, from epoch to epoch."""
     if "read" in request.without:
         _again(inner.dataset, request)
-    kept = _first_batch(make()) if "transfer" in request.without else None
+    kept = _first_batch(inner) if "transfer" in request.without else None
     inner.collate_fn = _torch.sent_by(request, inner.collate_fn, kept)
     try:
         yield lambda _number: _torch.received(iter(loader), request, kept)
@@ -145,11 +144,11 @@ def _from_iterable(
 
 def _first_batch(loader: Any) -> Batch:
     """Return a batch that this process has made: of the first item, again and again."""
-    inner = getattr(loader, "pipeline", [loader])[0]
-    items = iter(inner.dataset)
-    if inner.batch_size is None:
-        return next(items)
-    return inner.collate_fn([next(items)] * inner.batch_size)
+    try:
+        first = loader.dataset[0]
+    except NotImplementedError:  # of most that are iterated
+        first = next(iter(loader.dataset))
+    return first if loader.batch_size is None else loader.collate_fn([first] * loader.batch_size)
 
 
 def _again(dataset: Any, request: LoaderRequest) -> None:
@@ -157,32 +156,41 @@ def _again(dataset: Any, request: LoaderRequest) -> None:
     share = -(-request.items // (request.world * max(1, request.workers)))
 
     def items(self: Any) -> Iterator[Any]:
-        for first in super(kind, self).__iter__():
-            if isinstance(first, Mapping) and "target" in first and getattr(first["target"], "ndim", 0):
-                kept = _torch.AgainByBatch(None, sent=request.workers > 0)
-                kept.kept = first
-                for start in range(0, share, request.batch_size):
-                    yield kept.__getitems__(list(range(min(request.batch_size, share - start))))
-            else:
-                yield from itertools.repeat(first, share)
-            return
+        found = super(kind, self).__iter__()
+        first = next(found, None)
+        if isinstance(first, Mapping) and "target" in first and getattr(first["target"], "ndim", 0):
+            kept = _torch.AgainByBatch(None, sent=request.workers > 0)
+            kept.kept, size = first, len(first["target"])
+            for start in range(0, share, size):
+                yield kept.__getitems__(list(range(min(size, share - start))))
+        elif first is not None:
+            yield from itertools.repeat(first, share)
 
     kind = type(type(dataset).__name__, (type(dataset),), {"__iter__": items})
     dataset.__class__ = kind
 
 
 @contextmanager
-def _from_epochs(loader: Any, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
+def _from_epochs(loader: Any, request: LoaderRequest, kept: Batch | None) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function of a loader that gives epochs by itself (`_plain/epochs.py`)."""
-    uncopied = gpu.COPY in request.without
     try:
-        if uncopied:
-            yield lambda number: gpu.uncopied(loader.batches(number), request)
-        else:
-            yield lambda number: _torch.to_device(loader.batches(number), request)
+        yield lambda number: _torch.received(loader.batches(number), request, kept)
     finally:
         if loader.close:
             loader.close()
+
+
+def _first_sent(loader: Any, module: ModuleType) -> Batch:
+    """Return the first batch of a loader that gives epochs by itself, in memory of this process, and close it."""
+    kept = {name: tensor.clone() for name, tensor in next(loader.batches(0)).items()}
+    module.close(loader)
+    return kept
+
+
+def _sent(read: Callable[..., Any], request: LoaderRequest, kept: Batch | None) -> Callable[..., Any]:
+    """Return `read` with what a worker does to the batch before it is sent."""
+    sent = _torch.sent_by(request, lambda arguments: read(*arguments), kept)
+    return lambda *arguments: sent(arguments)
 
 
 def _left_out(module: ModuleType, request: LoaderRequest) -> Iterator[tuple[ModuleType, str, Any]]:

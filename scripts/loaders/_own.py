@@ -1,9 +1,9 @@
 """A loader in a file of the user's own: `loaders: [{name: mine, file: path/to/mine.py}]`.
 
 The plan reads from it what a loader declares, as literals and without running it: it may import torch at its top. A run
-imports it, with what is beside it. It has `open_epochs` as any loader, or `dataset(request)` that returns an ordinary
+imports it, with what is beside it. It has `make_loader` as any loader, or `dataset(request)` that returns an ordinary
 map-style Dataset whose item is the audio of an item, an image or an array; `_own_epochs.py` then adds labels, padding,
-batches, workers and ranks.
+batches, workers and ranks. Or it has `open_epochs(request)`, for what neither can be.
 """
 
 import ast
@@ -33,7 +33,7 @@ DEFAULTS = {
     "PIXEL_LIMIT": 0,
     "PIXELS_VARY": False,
 }
-ENTRY = ("open_epochs", "dataset")
+ENTRY = ("make_loader", "open_epochs", "dataset")
 
 
 def declared(name: str, file: str) -> ModuleType:
@@ -59,7 +59,7 @@ def declared(name: str, file: str) -> ModuleType:
         DEFAULTS, OWN_FILE=path.resolve(), LOCAL_IMPORTS=_local_imports(path, file), **_literals(tree, file)
     )
     if not any(entry in _defined(tree) for entry in ENTRY):
-        raise UserError(f"file: {file}: found no {' and no '.join(ENTRY)}; one is needed. See docs/own_loader.md.")
+        raise UserError(f"file: {file}: found none of {', '.join(ENTRY)}; one is needed. See docs/own_loader.md.")
     known = plugins.names("formats")
     if getattr(module, "FORMAT", None) not in known:
         found = repr(module.FORMAT) if hasattr(module, "FORMAT") else "nothing"

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module, util
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,7 @@ from typing import Any
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest
 from scripts.common.sample import Sample
-from scripts.loaders import _torch
+from scripts.loaders import _harness
 
 
 def imported(module: ModuleType) -> ModuleType:
@@ -34,22 +35,24 @@ def imported(module: ModuleType) -> ModuleType:
     spec.loader.exec_module(real)
     with suppress(ImportError):  # where a library is isolated
         import_module("cloudpickle").register_pickle_by_value(real)  # a worker that is no fork cannot import it
-    module.open_epochs = _plain(real.open_epochs if hasattr(real, "open_epochs") else _opener(real.dataset, path))
+    opened = getattr(real, "open_epochs", None)
+    if opened is None:
+        real.STAGES = module.STAGES
+        make = None if hasattr(real, "make_loader") else real.dataset
+        opened = partial(_opened, real, make, path)
+    module.open_epochs = _plain(opened)
     for name in ("unsuited", "buffered"):
         if hasattr(real, name):
             setattr(module, name, getattr(real, name))
     return module
 
 
-def _opener(make: Any, path: Path) -> Any:
-    """Return open_epochs over the user's Dataset."""
-
-    @contextmanager
-    def open_epochs(request: LoaderRequest) -> Iterator[Any]:
-        with _torch.epochs_of(request, labelled(make, request, path.parent)) as epoch:
-            yield epoch
-
-    return open_epochs
+def _opened(module: ModuleType, make: Any, path: Path, request: LoaderRequest) -> Any:
+    """Return what opens the epoch function of a file with `make_loader`, or over the Dataset that `make` returns."""
+    if make:
+        data_loader = import_module("scripts.loaders._plain.data_loader").data_loader
+        module.make_loader = lambda data, **how: data_loader(labelled(make, request, path.parent), **how)  # noqa: ARG005
+    return _harness.open_epochs(module, request)
 
 
 def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
@@ -67,7 +70,7 @@ def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
     _check_dataset(dataset, make, request, folder)
     sample, dtype = request.sample, getattr(torch, request.sample.dtype)
 
-    class Labelled(_torch.Items):
+    class Labelled(import_module("scripts.loaders._plain.data_loader").Items):
         def item(self, position: int) -> Any:
             item = values = dataset[position]
             if isinstance(item, dict):
@@ -84,7 +87,7 @@ def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:
                     values = torch.nn.functional.pad(values, (0, request.samples - values.shape[1]))
             return values
 
-    return Labelled(request)
+    return Labelled(request.data, sample.key)
 
 
 def _check_dataset(dataset: Any, make: Any, request: LoaderRequest, folder: Path) -> None:

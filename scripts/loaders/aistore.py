@@ -5,69 +5,29 @@ which the cluster sends as one archive. The SDK is proven against a stand-in tha
 was there to measure its speed on, so that it has none here and no rank.
 """
 
-from scripts.loaders import _torch
-from scripts.loaders._s3 import ATTEMPTS, IN_FLIGHT, SECONDS, SETTINGS, Fetchers, Objects, pause, tried  # noqa: F401
-from scripts.loaders._torch import STAGES, epochs_of_opened  # noqa: F401
+from functools import partial
+
+from aistore import Client
+from aistore.sdk.retry_config import RetryConfig
+from tenacity import stop_after_attempt, wait_random_exponential
+from urllib3.exceptions import ProtocolError
+
+from scripts.loaders import _declared
+from scripts.loaders._declared import SETTINGS, STAGES
+from scripts.loaders._plain.data_loader import data_loader
+from scripts.loaders._plain.objects import ATTEMPTS, SECONDS, Fetchers, ObjectError, Objects, copy_into, tried
+from scripts.loaders._s3 import IN_FLIGHT
 
 FORMAT = "npy"
 READS = ("ais", "s3")
 REQUIRES = ("torch", "numpy", "aistore")
 LIFETIME = "lasting"
 OPTIONS = {"get": {"enum": ["object", "batch"], "default": "object"}, **IN_FLIGHT}
-SNIPPET = """
-from aistore import Client
-from torch.utils.data import Dataset
-
-$when get=object
-from concurrent.futures import ThreadPoolExecutor
-$end
-$head
-$labels
-$objects
-
-
-$empty_batch
-
-
-class Items(Dataset):
-    bucket = None  # each process opens its own
-
-    def __len__(self):
-        return len(target)
-
-    $when get=object
-    def fetch(self, position, row):
-        key, first = place(position)
-        body = self.bucket.object(key).get_reader().read_all()
-        row[...] = np.frombuffer(body, dtype=np.$dtype, offset=first).reshape(shape)
-
-    $end
-    def __getitems__(self, positions):  # a batch at a time
-        if self.bucket is None:
-            self.client = Client(endpoint)  # of a cluster's proxy
-            self.bucket = self.client.bucket(index["bucket"])
-            $when get=object
-            self.pool = ThreadPoolExecutor($in_flight)
-            $end
-        $item = empty_batch(len(positions))
-        $when get=object
-        list(self.pool.map(self.fetch, positions, $item.numpy()))
-        $when get=batch
-        places = [place(position) for position in positions]
-        found = self.client.batch([key for key, _ in places], bucket=self.bucket).get()
-        for (_, first), (_, body), row in zip(places, found, $item.numpy(), strict=True):
-            row[...] = np.frombuffer(body, dtype=np.$dtype, offset=first).reshape(shape)
-        $end
-        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-
-
-$by_data_loader
-"""
 
 
 def simplify(settings):
     """Return settings as a DataLoader's are, `in_flight` null where a batch is one request."""
-    settings = _torch.simplify(settings)
+    settings = _declared.simplify(settings)
     return settings if settings["get"] == "object" else {**settings, "in_flight": None}
 
 
@@ -78,63 +38,63 @@ def never(request):
     return "the tier is not an AIStore: its SDK is proven against a stand-in; its speed is not measured"
 
 
-class Items(Objects):
-    """The items, by a client in each process."""
+def client_of(split, connections):
+    """Return a client. What is tried again is the library's choice, but how often is as elsewhere."""
+    retry = RetryConfig.default()
+    retry.http_retry = retry.http_retry.new(total=ATTEMPTS - 1, backoff_factor=0.1)
+    stop, wait = stop_after_attempt(ATTEMPTS), wait_random_exponential(multiplier=0.1, max=2)
+    retry.network_retry = retry.network_retry.copy(stop=stop, wait=wait)
+    return Client(split.endpoint, max_pool_size=connections, timeout=SECONDS, retry_config=retry)
 
-    def open(self):
-        """Return a client, with threads or without."""
-        from aistore import Client
-        from aistore.sdk.retry_config import RetryConfig
-        from tenacity import stop_after_attempt, wait_random_exponential
 
-        location, in_flight = self.request.location, self.request.options["in_flight"]
-        retry = RetryConfig.default()  # what is tried again stays the library's choice; how often is as elsewhere
-        retry.http_retry = retry.http_retry.new(total=ATTEMPTS - 1, backoff_factor=0.1)
-        stop, wait = stop_after_attempt(ATTEMPTS), wait_random_exponential(multiplier=0.1, max=2)
-        retry.network_retry = retry.network_retry.copy(stop=stop, wait=wait)
-        client = Client(location.endpoint, max_pool_size=in_flight or 1, timeout=SECONDS, retry_config=retry)
-        bucket = client.bucket(self.wanted(0).bucket)
+def end(client):
+    """Close its connections: the SDK has no call for it."""
+    client._request_client.session_manager.session.close()
 
-        def close():
-            client._request_client.session_manager.session.close()
 
-        def fetch(wanted, row):
-            content = bucket.object(wanted.key).get_reader(byte_range=wanted.range).read_all()
-            if len(content) != len(row):
-                raise EOFError(f"a body of {len(content)} bytes instead of {len(row)}")
-            row[:] = content
+class OneByOne(Fetchers):
+    """A client with threads that ask for an item each."""
 
-        if self.request.options["get"] == "batch":
-            return Batched(client, bucket, close)
-        return Fetchers(in_flight, fetch, (), close)  # the SDK tries again itself
+    transient = ()  # the SDK tries again itself
+
+    def __init__(self, split, threads):
+        super().__init__(threads)
+        self.client = client_of(split, threads)
+        self.bucket = self.client.bucket(split.name)
+
+    def fetch(self, part, row):
+        copy_into(row, self.bucket.object(part.key).get_reader(byte_range=part.range).read_all())
+
+    def close(self):
+        super().close()
+        end(self.client)
 
 
 class Batched:
-    """Fetches all items of a batch by one request."""
+    """A client that asks for all items of a batch at once."""
 
-    def __init__(self, client, bucket, close):
-        self.client, self.bucket, self.close = client, bucket, close
+    def __init__(self, split):
+        self.client = client_of(split, 1)
+        self.bucket = self.client.bucket(split.name)
 
-    def fill(self, rows, wanted):
-        """Fetch each of `wanted` into its row.
-
-        Raises UserError, which names an object that is not there, or the first of a batch that did not come.
-        """
-        from urllib3.exceptions import ProtocolError
-
-        wanted = list(wanted)
+    def fill(self, parts, rows):
         # the SDK does not ask again for an archive that breaks off
-        tried(lambda: self._fill(rows, wanted), wanted[0], (ProtocolError,))
+        tried(lambda: self.fetch(parts, rows), parts[0], (ProtocolError,))
 
-    def _fill(self, rows, wanted):
-        found = self.client.batch([one.key for one in wanted], bucket=self.bucket).get()
-        for one, row, (about, content) in zip(wanted, rows, found, strict=True):
-            if about.obj_name != one.key or len(content) != one.stored.size:
+    def fetch(self, parts, rows):
+        found = self.client.batch([part.key for part in parts], bucket=self.bucket).get()
+        for part, row, (about, content) in zip(parts, rows, found, strict=True):
+            if about.obj_name != part.key or len(content) != part.first + part.length:
                 said = f"{about.obj_name}, {len(content)} bytes, {about.err_msg or 'no error'}"
-                pause(EOFError(said), one, 1, ())
-            row[:] = content[one.first :]
+                raise ObjectError(f"object {part.uri}: {said}")
+            row[:] = content[part.first :]
+
+    def close(self):
+        end(self.client)
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over the objects."""
-    return epochs_of_opened(request, Items(request))
+def make_loader(data, key, shape, dtype, get, in_flight, **how):
+    """Return a DataLoader over the objects of a bucket."""
+    if get == "object":
+        return data_loader(Objects(data, key, shape, dtype, partial(OneByOne, threads=in_flight)), **how)
+    return data_loader(Objects(data, key, shape, dtype, Batched), **how)

@@ -9,55 +9,28 @@ The map is made once, and worker processes inherit it: it is plain memory, witho
 
 import warnings
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._torch import GATHER, STAGES, Batches, Items, gathering, simplify, stacked  # noqa: F401
+import pyarrow as pa
+import torch
+
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import GATHER, STAGES, simplify
+from scripts.loaders._plain.data_loader import Batches, Items, data_loader, stacked
 
 FORMAT = "arrow"
 REQUIRES = ("torch", "pyarrow", "numpy")
 LIFETIME = "lasting"
 OPTIONS = GATHER
-SNIPPET = """
-import pyarrow as pa
-
-$head
-$labels
-with pa.memory_map(str(data / "items.arrow")) as source, pa.ipc.open_file(source) as file:
-    column = file.read_all()["$item"]  # mapped, not read
-$when gather=batch
-import warnings
-
-warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
-blocks = [torch.from_numpy(block.flatten().to_numpy().reshape(-1, *shape)) for block in column.chunks]
-size = len(blocks[0])  # all but the last have as many items
-$end
-
-
-$items_class
-
-    $when gather=batch
-    def __getitems__(self, positions):  # a batch at once, on torch's threads
-        views = [blocks[position // size][position % size] for position in positions]
-        $item = torch.stack(views, out=empty_batch(len(views)))
-        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-    $when gather=item
-    def __getitem__(self, position):
-        $item = torch.tensor(column[position].values.to_numpy()).reshape(shape)
-        return {"$item": $item, "target": target[position], "labels": labels[position]}
-    $end
-
-
-$by_data_loader
-"""
 
 
 class ByItem(Items):
-    """The file item by item; `column` is what is mapped."""
+    """The mapped column item by item."""
 
-    def __init__(self, request):
-        super().__init__(request)
+    def __init__(self, data, key, shape):
+        super().__init__(data, key)
+        self.shape = shape
         self.map()
 
-    def __getstate__(self):
+    def __getstate__(self):  # a worker that is no fork maps the file itself
         return {name: value for name, value in self.__dict__.items() if name not in ("column", "blocks")}
 
     def __setstate__(self, state):
@@ -65,38 +38,29 @@ class ByItem(Items):
         self.map()
 
     def map(self):
-        """Map the file; the map lasts as long as what views it, the descriptor is not needed."""
-        import pyarrow as pa
-
         with pa.memory_map(str(self.data / "items.arrow")) as source, pa.ipc.open_file(source) as file:
-            self.column = file.read_all()[self.sample.key]
+            self.column = file.read_all()[self.key]  # lasts without the descriptor
 
     def item(self, position):
-        """Return an item."""
-        import torch
-
-        return torch.tensor(self.column[position].values.to_numpy()).reshape(self.sample.shape)
+        return torch.tensor(self.column[position].values.to_numpy()).reshape(self.shape)
 
 
 class ByBatch(Batches, ByItem):
-    """The same, in whole batches; `blocks` are the record batches as tensors, (rows, ...)."""
+    """The same in whole batches; `blocks` are the record batches as tensors, (rows, ...)."""
 
     def map(self):
-        """Map the file, and make a tensor of each record batch, never to be written to."""
-        import torch
-
         super().map()
-        arrays = [chunk.flatten().to_numpy().reshape(-1, *self.sample.shape) for chunk in self.column.chunks]
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-            self.blocks = [torch.from_numpy(array) for array in arrays]
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # nobody writes to it
+        arrays = (block.flatten().to_numpy().reshape(-1, *self.shape) for block in self.column.chunks)
+        self.blocks = [torch.from_numpy(array) for array in arrays]
 
-    def gathered(self, positions):
-        """Return (n, ...)."""
+    def batch(self, positions):
         size = len(self.blocks[0])  # all but the last have as many rows
-        return stacked([self.blocks[position // size][position % size] for position in positions], self.sample)
+        return stacked([self.blocks[position // size][position % size] for position in positions])
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over the mapped file."""
-    return gathering(request, ByItem, ByBatch)
+def make_loader(data, key, shape, gather, **how):
+    """Return a DataLoader over the mapped file."""
+    if gather == "item":
+        return data_loader(ByItem(data, key, shape), **how)
+    return data_loader(ByBatch(data, key, shape), **how)

@@ -22,7 +22,7 @@ import numpy as np
 from nvidia.dali import fn, pipeline_def
 
 from scripts.loaders import _dali
-from scripts.loaders._dali import SETTINGS, close, simplify  # noqa: F401
+from scripts.loaders._dali import SETTINGS, close, simplify
 from scripts.loaders._plain.dali import Pipelined, by_position
 from scripts.loaders._plain.dali_source import Batches, mapped, read
 from scripts.loaders._plain.epochs import Epochs, in_batches, shuffled

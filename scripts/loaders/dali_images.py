@@ -9,7 +9,7 @@ import numpy as np
 from nvidia.dali import fn, pipeline_def, types
 
 from scripts.loaders import _dali
-from scripts.loaders._dali import SETTINGS, close, simplify, without_decode, without_read  # noqa: F401
+from scripts.loaders._dali import SETTINGS, close, simplify, without_decode, without_read
 from scripts.loaders._plain.dali import Pipelined, by_position, whole_files
 from scripts.loaders._plain.epochs import shuffled
 from scripts.loaders._plain.labels import read_labels
@@ -18,7 +18,7 @@ FORMAT = "files"
 REQUIRES = ("torch", "nvidia-dali-cuda120", "numpy")
 LIFETIME = "lasting"
 STAGES = (*_dali.STAGES, "decode")
-ON_DEVICE = True  # a GPU decodes: without the copy to it there would be another decoder
+UNCOPIED = {"device": "cuda"}  # a GPU decodes: without the copy to it there would be another decoder
 
 
 def PIXEL_LIMIT(settings):

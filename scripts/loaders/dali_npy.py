@@ -18,7 +18,7 @@ import torch
 from nvidia.dali import fn, pipeline_def
 
 from scripts.loaders import _dali
-from scripts.loaders._dali import SETTINGS, STAGES, close, simplify  # noqa: F401
+from scripts.loaders._dali import SETTINGS, STAGES, close, simplify
 from scripts.loaders._plain.dali import Pipelined, by_position
 from scripts.loaders._plain.epochs import shuffled
 from scripts.loaders._plain.labels import read_labels

@@ -6,7 +6,7 @@ Its time goes into reading and decoding. Set workers (DALI's threads) to the num
 from nvidia.dali import pipeline_def
 
 from scripts.loaders import _dali
-from scripts.loaders._dali import SETTINGS, close, simplify, without_decode, without_read  # noqa: F401
+from scripts.loaders._dali import SETTINGS, close, simplify, without_decode, without_read
 from scripts.loaders._plain.dali import Pipelined, by_position, decode, whole_files
 from scripts.loaders._plain.epochs import shuffled
 from scripts.loaders._plain.labels import read_labels

@@ -21,7 +21,7 @@ from pathlib import Path
 from nvidia.dali import fn, pipeline_def
 
 from scripts.loaders import _dali
-from scripts.loaders._dali import SETTINGS, close, simplify, without_decode  # noqa: F401
+from scripts.loaders._dali import SETTINGS, close, simplify, without_decode
 from scripts.loaders._plain.dali import Pipelined, decode, moved
 from scripts.loaders._plain.labels import labels_in
 

@@ -7,15 +7,15 @@ again after so many batches; here each batch goes into new memory (of audio as f
 trains. Its time goes into that and into the copying. Opening it takes seconds, in which the code is compiled.
 """
 
-from scripts.loaders._ffcv import SETTINGS, SNIPPET, epochs_of, simplify, unsuited  # noqa: F401
+from scripts.loaders._ffcv import SETTINGS, STAGES, simplify, unsuited, without_read
+from scripts.loaders._plain.ffcv import flat, from_beton
 
 FORMAT = "ffcv"
 ENV = "ffcv"
 REQUIRES = ("torch", "ffcv", "numpy")
 LIFETIME = "lasting"
-STAGES = ("read", "decode")
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over this rank's items."""
-    return epochs_of(request)
+def make_loader(data, key, shape, dtype, scale, batch_size, workers, prefetch, seed, order=None):
+    """Return a loader of a beton of arrays."""
+    return from_beton(data, key, shape, dtype, scale, flat, batch_size, workers, prefetch, seed, order)

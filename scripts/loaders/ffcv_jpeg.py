@@ -6,16 +6,18 @@ proof says by how much); set them to the number of cores. The library does not l
 goes into decoding.
 """
 
-from scripts.loaders import _ffcv
-from scripts.loaders._ffcv import SETTINGS, simplify, unsuited  # noqa: F401
+from ffcv.fields.rgb_image import SimpleRGBImageDecoder
+from ffcv.pipeline.compiler import Compiler
+from ffcv.transforms import ToTensor
+
+from scripts.loaders._ffcv import SETTINGS, STAGES, simplify, unsuited, without_read
+from scripts.loaders._plain.ffcv import channels_first, from_beton
 
 FORMAT = "ffcv_jpeg"
 ENV = "ffcv"
 REQUIRES = ("torch", "ffcv", "numpy")
 LIFETIME = "lasting"
-STAGES = ("read", "decode")
 PIXEL_LIMIT = 16  # of 255; 5 was the most of 2,048 made images
-SNIPPET = _ffcv.PIXELS_SNIPPET
 
 
 def never(request):
@@ -25,31 +27,36 @@ def never(request):
     return None
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over this rank's images."""
-    from ffcv.transforms import ToTensor
-
-    pipelines = {request.sample.key: [_touching(), ToTensor()]} if "decode" in request.without else None
-    return _ffcv.epochs_of(request, _ffcv.pixels_first, pipelines)
+def decode_by_threads():
+    """Return what FFCV's threads do with an image, which is its default too."""
+    return [SimpleRGBImageDecoder(), ToTensor()]
 
 
-def _touching():
-    """Return what stands for the decoder where decoding is left out: it touches each page of a file."""
-    from ffcv.fields.rgb_image import SimpleRGBImageDecoder
-    from ffcv.pipeline.compiler import Compiler
+def make_loader(data, key, shape, dtype, scale, batch_size, workers, prefetch, seed, order=None):
+    """Return a loader of a beton of JPEG."""
+    how = batch_size, workers, prefetch, seed, order, {key: decode_by_threads()}
+    return from_beton(data, key, shape, dtype, scale, channels_first, *how)
 
-    class Touching(SimpleRGBImageDecoder):
-        def generate_code(self):
-            read, every = self.memory_read, Compiler.get_iterator()
 
-            def touch(batch_indices, destination, metadata, storage_state):
-                for row in every(len(batch_indices)):
-                    content = read(metadata[batch_indices[row]]["data_ptr"], storage_state)
-                    for place in range(0, len(content), 4096):
-                        destination[row, 0, 0, 0] = content[place]
-                return destination[: len(batch_indices)]
+def without_decode(decode, _request):
+    """Return what decodes nothing: FFCV's threads touch each page of a file, torch writes zeros."""
+    if decode is decode_by_threads:
+        return lambda: [Touching(), ToTensor()]
+    return lambda _values, _scale, batch: batch.zero_()
 
-            touch.is_parallel = True
-            return touch
 
-    return Touching()
+class Touching(SimpleRGBImageDecoder):
+    """Reads a byte of each page of a file in the place of decoding it."""
+
+    def generate_code(self):
+        read, every = self.memory_read, Compiler.get_iterator()
+
+        def touch(batch_indices, destination, metadata, storage_state):
+            for row in every(len(batch_indices)):
+                content = read(metadata[batch_indices[row]]["data_ptr"], storage_state)
+                for place in range(0, len(content), 4096):
+                    destination[row, 0, 0, 0] = content[place]
+            return destination[: len(batch_indices)]
+
+        touch.is_parallel = True
+        return touch

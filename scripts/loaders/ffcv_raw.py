@@ -4,17 +4,15 @@ As `ffcv` in all but the field, which keeps the channels last: torch brings them
 new memory, in the process that trains. Its time goes into that.
 """
 
-from scripts.loaders import _ffcv
-from scripts.loaders._ffcv import SETTINGS, simplify, unsuited  # noqa: F401
+from scripts.loaders._ffcv import SETTINGS, STAGES, simplify, unsuited, without_read
+from scripts.loaders._plain.ffcv import channels_first, from_beton
 
 FORMAT = "ffcv_raw"
 ENV = "ffcv"
 REQUIRES = ("torch", "ffcv", "numpy")
 LIFETIME = "lasting"
-STAGES = ("read", "decode")
-SNIPPET = _ffcv.PIXELS_SNIPPET
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over this rank's images."""
-    return _ffcv.epochs_of(request, _ffcv.pixels_first)
+def make_loader(data, key, shape, dtype, scale, batch_size, workers, prefetch, seed, order=None):
+    """Return a loader of a beton of images."""
+    return from_beton(data, key, shape, dtype, scale, channels_first, batch_size, workers, prefetch, seed, order)

@@ -11,9 +11,9 @@ is off: readers need none, and on many network file systems and read-only media 
 
 import h5py
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import GATHER, STAGES, simplify
 from scripts.loaders._plain.data_loader import Batches, OpenedByEach, data_loader, empty_batch
-from scripts.loaders._torch import GATHER, STAGES, simplify  # noqa: F401
 
 FORMAT = "hdf5"
 REQUIRES = ("torch", "h5py", "numpy")

@@ -6,12 +6,10 @@ in Pillow's place. Its time goes into decoding: set workers to the number of cor
 channels come first, as a model wants them.
 """
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._image import DECODER, never  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import DECODER, DECODING as STAGES, never, simplify
 from scripts.loaders._plain.data_loader import Batches, data_loader, empty_batch
 from scripts.loaders._plain.images import content_of, decode_of
-from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
 
 FORMAT = "files"
 REQUIRES = ("torch", "numpy", "opencv-python-headless")

@@ -9,29 +9,22 @@ Each worker has whole batches, one of them (and one rank) the rest. The rank is 
 library would read it from torch.distributed, or from the environment of the process.
 """
 
-from scripts.loaders._litdata import ORDER, open_split  # noqa: F401
-from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
+from litdata import StreamingDataLoader
+
+from scripts.loaders._declared import CHUNKS as ORDER, DECODING as STAGES, SETTINGS, simplify
+from scripts.loaders._plain.litdata import Split, close, of_rank
+from scripts.loaders._plain.stored import Stored
 
 FORMAT = "litdata"
 ENV = "litdata"
 REQUIRES = ("torch", "litdata", "numpy")
 LIFETIME = "lasting"
-SNIPPET = """
-from litdata import StreamingDataLoader, StreamingDataset
-
-$head
-$labels
 
 
-$stored_collate
-
-
-dataset = StreamingDataset(str(data), shuffle=True, seed=$seed, drop_last=False)
-$by_streaming_loader
-"""
-
-
-def open_epochs(request):
-    """Return what opens the epoch function over this rank's items."""
-    return open_split(request, input_dir=str(request.data))
+def make_loader(data, key, shape, dtype, scale, batch_size, seed, shuffle=True, rank=0, world=1, **how):
+    """Return a StreamingDataLoader over local chunks."""
+    dataset = Split(str(data), shuffle=shuffle, seed=seed, drop_last=False)
+    if world > 1:
+        of_rank(dataset, rank, world)
+    collate = Stored(data, key, shape, dtype, scale)
+    return StreamingDataLoader(dataset, batch_size=batch_size, collate_fn=collate, **how)

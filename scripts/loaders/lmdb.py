@@ -14,100 +14,51 @@ one across a fork.
 
 import warnings
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._torch import GATHER, STAGES, Batches, OpenedByEach, gathering, simplify, stacked  # noqa: F401
+import lmdb
+import torch
+
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import GATHER, STAGES, simplify
+from scripts.loaders._plain.data_loader import Batches, OpenedByEach, data_loader, stacked
 
 FORMAT = "lmdb"
 REQUIRES = ("torch", "lmdb", "numpy")
 LIFETIME = "lasting"
-OPTIONS = {
-    **GATHER,
-    "readahead": {"enum": [True, False], "default": True},
-}
-SNIPPET = """
-import lmdb
-from torch.utils.data import Dataset
-
-import warnings
-
-$head
-$labels
-warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody writes to it
-
-
-$empty_batch
-
-
-class Items(Dataset):
-    environment = None
-
-    def __len__(self):
-        return len(target)
-
-    def begin(self):
-        if self.environment is None:  # each process opens it itself: LMDB forbids to use it across a fork
-            self.environment = lmdb.open(
-                str(data / "items.mdb"), subdir=False, readonly=True, lock=False, readahead=$readahead, meminit=False
-            )
-        return self.environment.begin(buffers=True)
-
-    def view(self, transaction, position):  # of mapped memory, valid within the transaction
-        value = transaction.get(position.to_bytes(8, "big"))
-        return torch.frombuffer(value, dtype=torch.$dtype).view(shape)
-
-    $when gather=batch
-    def __getitems__(self, positions):  # a batch at once, copied on torch's threads
-        with self.begin() as transaction:
-            views = [self.view(transaction, position) for position in positions]
-            $item = torch.stack(views, out=empty_batch(len(views)))
-        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-    $when gather=item
-    def __getitem__(self, position):
-        with self.begin() as transaction:
-            $item = self.view(transaction, position).clone()
-        return {"$item": $item, "target": target[position], "labels": labels[position]}
-    $end
-
-
-$by_data_loader
-"""
+OPTIONS = {**GATHER, "readahead": {"enum": [True, False], "default": True}}
 
 
 class ByItem(OpenedByEach):
-    """The environment item by item. The library notes which files are open, and does not forget them in a fork."""
+    """The environment item by item."""
+
+    def __init__(self, data, key, shape, dtype, readahead):
+        super().__init__(data, key)
+        self.shape, self.dtype, self.readahead = shape, getattr(torch, dtype), readahead
 
     def open(self):
-        """Return this process's own environment."""
-        import lmdb
-
         warnings.filterwarnings("ignore", "The given buffer is not writable")  # nobody writes to it
-        readahead = self.request.options["readahead"]
-        return lmdb.open(
-            str(self.data / "items.mdb"), subdir=False, readonly=True, lock=False, readahead=readahead, meminit=False
-        )
+        how = {"readonly": True, "lock": False, "readahead": self.readahead, "meminit": False}
+        return lmdb.open(str(self.data / "items.mdb"), subdir=False, **how)
+
+    def view(self, transaction, position):
+        """Return an item of mapped memory, valid within the transaction."""
+        value = transaction.get(position.to_bytes(8, "big"))
+        return torch.frombuffer(value, dtype=self.dtype).view(self.shape)
 
     def item(self, position):
-        """Return an item."""
         with self.opened().begin(buffers=True) as transaction:
             return self.view(transaction, position).clone()
 
-    def view(self, transaction, position):
-        """Return an item of mapped memory, valid within the transaction, never to be written to."""
-        import torch
-
-        value = transaction.get(position.to_bytes(8, "big"))
-        return torch.frombuffer(value, dtype=getattr(torch, self.sample.dtype)).view(self.sample.shape)
-
 
 class ByBatch(Batches, ByItem):
-    """The same, in whole batches."""
+    """The same in whole batches, each in one transaction."""
 
-    def gathered(self, positions):
-        """Return (n, ...)."""
+    def batch(self, positions):
         with self.opened().begin(buffers=True) as transaction:
-            return stacked([self.view(transaction, position) for position in positions], self.sample)
+            return stacked([self.view(transaction, position) for position in positions])
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over the environment."""
-    return gathering(request, ByItem, ByBatch)
+def make_loader(data, key, shape, dtype, gather, readahead, **how):
+    """Return a DataLoader over the environment."""
+    if gather == "item":
+        return data_loader(ByItem(data, key, shape, dtype, readahead), **how)
+    return data_loader(ByBatch(data, key, shape, dtype, readahead), **how)

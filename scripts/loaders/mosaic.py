@@ -11,30 +11,23 @@ With more than one rank it repeats items until all have as many. Its processes a
 files, which here end with the loader, not with the program.
 """
 
-from scripts.loaders._mosaic import ORDER, open_split  # noqa: F401
-from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
+from streaming import StreamingDataLoader, StreamingDataset
+
+from scripts.loaders._declared import DECODING as STAGES, NEAR as ORDER, SETTINGS, simplify
+from scripts.loaders._plain.mosaic import close, of_rank
+from scripts.loaders._plain.stored import Stored
 
 FORMAT = "mosaic"
 ENV = "mosaic"
 REQUIRES = ("torch", "mosaicml-streaming", "numpy")
 LIFETIME = "lasting"
 SHARING = "repeats"
-SNIPPET = """
-from streaming import StreamingDataLoader, StreamingDataset
-
-$head
-$labels
 
 
-$stored_collate
-
-
-dataset = StreamingDataset(local=str(data), batch_size=batch_size, shuffle=True, shuffle_seed=$seed)
-$by_streaming_loader
-"""
-
-
-def open_epochs(request):
-    """Return what opens the epoch function over this rank's items."""
-    return open_split(request, local=str(request.data))
+def make_loader(data, key, shape, dtype, scale, batch_size, seed, shuffle=True, rank=0, world=1, **how):
+    """Return a StreamingDataLoader over local shards."""
+    dataset = StreamingDataset(local=str(data), batch_size=batch_size, shuffle=shuffle, shuffle_seed=seed)
+    if world > 1:
+        of_rank(dataset, rank, world)
+    collate = Stored(data, key, shape, dtype, scale)
+    return StreamingDataLoader(dataset, batch_size=batch_size, collate_fn=collate, **how)

@@ -5,50 +5,30 @@ header that is of one length in all of them; `gather: item` calls `numpy.load` f
 most published code does. Its time goes into opening files and copying memory. Set workers to the number of cores.
 """
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._npy import BATCH_SNIPPET, Files, path_of
-from scripts.loaders._torch import GATHER, STAGES, Items, gathering, simplify  # noqa: F401
+import numpy as np
+import torch
+
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import GATHER, STAGES, simplify
+from scripts.loaders._plain.data_loader import Items, data_loader
+from scripts.loaders._plain.numbered import Files
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
 OPTIONS = GATHER
-SNIPPET = (
-    """
-
-$head
-$labels
-$when gather=batch
-header_bytes = np.load(data / "000000.npy", mmap_mode="r").offset  # of one length in all files
-$end
-
-
-"""
-    + BATCH_SNIPPET
-    + """\
-    $when gather=item
-    def __getitem__(self, position):
-        $item = torch.from_numpy(np.load(data / f"{position:06d}.npy"))
-        return {"$item": $item, "target": target[position], "labels": labels[position]}
-    $end
-
-
-$by_data_loader
-"""
-)
 
 
 class ByItem(Items):
-    """The numbered files item by item."""
+    """Numbered files item by item."""
 
     def item(self, position):
-        """Return an item."""
-        import numpy as np
-        import torch
-
-        return torch.from_numpy(np.load(path_of(self.data, position), allow_pickle=False))
+        return torch.from_numpy(np.load(self.data / f"{position:06d}.npy"))
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over numbered .npy files."""
-    return gathering(request, ByItem, Files)
+def make_loader(data, key, shape, dtype, gather, **how):
+    """Return a DataLoader over numbered .npy files."""
+    if gather == "item":
+        return data_loader(ByItem(data, key), **how)
+    header_bytes = np.load(data / "000000.npy", mmap_mode="r").offset  # of one length in all files
+    return data_loader(Files(data, key, shape, dtype, "npy", header_bytes), **how)

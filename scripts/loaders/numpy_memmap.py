@@ -11,9 +11,9 @@ import warnings
 import numpy as np
 import torch
 
+from scripts.loaders._declared import GATHER, REUSE, STAGES, lifetime, simplify_reuse
 from scripts.loaders._plain.data_loader import Items, Tensors, data_loader, empty_like
 from scripts.loaders._plain.labels import read_labels
-from scripts.loaders._torch import GATHER, REUSE, STAGES, lifetime, simplify_reuse  # noqa: F401
 
 FORMAT = "memmap"
 REQUIRES = ("torch", "numpy")

@@ -10,13 +10,17 @@ batch is valid until the next one is taken; `copies: true` gives each memory of 
 import json
 import os
 import tarfile
-from contextlib import ExitStack, contextmanager
 
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, decode_of, never  # noqa: F401
-from scripts.loaders._ring.epochs import SETTINGS, lifetime  # noqa: F401
-from scripts.loaders._ring.fetching import AT_ONCE, COPIES, open_fetching, program
-from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
-from scripts.loaders._webdataset import labels_in, shards_of
+import numpy as np
+
+from scripts.loaders._declared import DECODER, SETTINGS, never, simplify_threads as simplify
+from scripts.loaders._plain.epochs import Epochs
+from scripts.loaders._plain.images import decode_of
+from scripts.loaders._plain.labels import labels_in
+from scripts.loaders._plain.ring import over_ring
+from scripts.loaders._ring.plan import COPIES, lifetime
+from scripts.loaders._ring.ring_reader import FetchingRing
+from scripts.loaders._ring.unread import without_read
 
 FORMAT = "webdataset"
 KINDS = ("image",)
@@ -24,93 +28,19 @@ REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = lifetime
 STAGES = ("read", "decode")
 OPTIONS = {**DECODER, **COPIES}
-SNIPPET = (
-    """
-import json
-import os
-import tarfile
-import numpy as np
-import torch
-from ring_reader import FetchingRing
-
-$head
 
 
-places, classes = [], []  # of each image: (shard, first byte, bytes); its classes
-for path in sorted(data.glob("*.tar")):
-    file = os.open(path, os.O_RDONLY)
-    with tarfile.open(path, "r:") as tar:
-        for member in tar:
-            place = file, member.offset_data, member.size
-            if member.name.endswith(".$ending"):
-                places.append(place)
-            elif member.name.endswith(".json"):
-                classes.append(json.loads(os.pread(file, member.size, member.offset_data))["classes"])
-places = np.array(places)
-target = torch.tensor([first for first, *_ in classes])  # int64 (images,), the first class of an image
-labels = torch.zeros(len(classes), 1 + max(map(max, classes)))  # as many as are in this split
-for row, numbers in zip(labels, classes, strict=True):
-    row[numbers] = 1
-
-
-"""
-    + DECODE_SNIPPET
-    + """
-
-class Members:  # of each thread
-    def __init__(self):
-        self.content = memoryview(bytearray(places[:, 2].max()))
-
-    def read_into(self, position, row):
-        file, first, size = places[position].tolist()
-        os.preadv(file, [self.content[:size]], first)
-        decode(self.content[:size], row)
-
-    def close(self):
-        pass
-"""
-    + program("Members", "$workers", AT_ONCE)
-)
-
-
-class Shards:
-    """Where each image of a split is, in open files, and what is said of it beside it.
-
-    `places` int64 (images, 3): file descriptor, first byte, bytes; `paths`: the shard of a descriptor. Raises
-    ValueError, which names the shard, where one is cut short or an image has no JSON beside it.
-    """
-
-    def __init__(self, request, stack):
-        import numpy as np
-
-        self.paths, places, about = {}, [], []
-        for path in shards_of(request):
-            file = os.open(path, os.O_RDONLY)
-            stack.callback(os.close, file)
-            self.paths[file] = path
-            images, notes = _members(path, file, request.sample.ending)
-            places += images
-            about += notes
-        if len(places) != request.items:
-            raise ValueError(
-                f"{request.data}: found {len(places)} images in {len(self.paths)} tar shards, the split has "
-                f"{request.items}: a shard is not there or was cut short"
-            )
-        self.places = np.array(places, np.int64)
-        self.labels = labels_in(about, request)
-
-
-def _members(path, file, ending):
-    """Return (places of the images of a shard, what its JSON members say), in the order of the shard."""
+def members_of(path, ending):
+    """Return where each image of a shard is, as (first byte, bytes), and what its JSON says, in the shard's order."""
     places, about = {}, {}  # by the members' name
     try:
         with tarfile.open(path, "r:") as tar:
             for member in tar:
                 name, _, kind = member.name.rpartition(".")
                 if kind == ending:
-                    places[name] = file, member.offset_data, member.size
+                    places[name] = member.offset_data, member.size
                 elif kind == "json":
-                    about[name] = json.loads(os.pread(file, member.size, member.offset_data))
+                    about[name] = json.loads(os.pread(tar.fileobj.fileno(), member.size, member.offset_data))
     except (tarfile.TarError, ValueError) as error:
         raise ValueError(f"{path}: it cannot be read as a tar shard: {error}") from error
     if alone := sorted(places.keys() ^ about.keys()):
@@ -118,20 +48,41 @@ def _members(path, file, ending):
     return places.values(), map(about.get, places)
 
 
+class Shards:
+    """Open tar shards, with the place of each image: its shard, first byte and bytes."""
+
+    def __init__(self, data, ending, items=None):
+        self.paths, places, self.about = sorted(data.glob("*.tar")), [], []
+        for shard, path in enumerate(self.paths):
+            found, about = members_of(path, ending)
+            places += [(shard, *place) for place in found]
+            self.about += about
+        if items not in (None, len(places)):
+            raise ValueError(
+                f"{data}: found {len(places)} images in {len(self.paths)} tar shards, the split has {items}: a shard "
+                "is not there or was cut short"
+            )
+        self.places = np.array(places)
+        self.files = [os.open(path, os.O_RDONLY) for path in self.paths]
+
+    def close(self):
+        for file in self.files:
+            os.close(file)
+
+
 class Members:
-    """Reads and decodes images, by their position, for the ring: each thread has a place of its own for a file."""
+    """Reads and decodes images of the shards, in a thread of the ring: its place for a file is used again."""
 
     def __init__(self, shards, decode):
-        self.shards, self.decode, self.places = shards, decode, shards.places
-        self.content = memoryview(bytearray(int(self.places[:, 2].max())))
+        self.shards, self.decode = shards, decode
+        self.content = memoryview(bytearray(shards.places[:, 2].max()))
 
     def read_into(self, position, row):
-        """Fill a row with an image. Raises EOFError where the shard has been cut short since it was opened."""
-        file, first, size = self.places[position].tolist()
+        shard, first, size = self.shards.places[position].tolist()
         content = self.content[:size]
-        found = os.preadv(file, [content], first)
+        found = os.preadv(self.shards.files[shard], [content], first)
         if found != size:
-            path = self.shards.paths[file]
+            path = self.shards.paths[shard]
             raise EOFError(f"{path}: found {found} of {size} bytes from {first}: it was cut short while it was open")
         self.decode(content, row)
 
@@ -139,11 +90,44 @@ class Members:
         """Do nothing: the shards stay open until the loader is closed."""
 
 
-@contextmanager
-def open_epochs(request):
-    """Yield the epoch function over the members of the shards."""
-    with ExitStack() as stack:
-        shards, decode = Shards(request, stack), decode_of(request)
-        workers = max(1, request.workers)
-        ring = open_fetching(request, lambda: Members(shards, decode), workers, AT_ONCE, shards.labels)
-        yield stack.enter_context(ring)
+def make_loader(
+    data,
+    key,
+    shape,
+    dtype,
+    ending,
+    decoder,
+    batch_size,
+    workers,
+    prefetch,
+    device,
+    pin_memory,
+    copies,
+    seed,
+    order=None,
+    items=None,
+    classes=None,
+):
+    """Return a loader over tar shards, of as many items and classes as are found in them unless told."""
+    shards, decode = Shards(data, ending, items), decode_of(decoder)
+    reader = FetchingRing(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
+        lambda: Members(shards, decode),
+        len(shards.places),
+        shape,
+        dtype,
+        batch_size,
+        in_flight=workers,
+        ahead=prefetch,
+        device=device,
+        pin=pin_memory,
+        copies=copies,  # False: on a CPU a batch is valid until the next one is taken
+        at_once=4,  # images that a thread takes, one after another: 8 and 16 give no more
+    )
+    classes = classes or 1 + max(max(one["classes"]) for one in shards.about)
+    loader = over_ring(reader, key, labels_in(shards.about, classes), seed, order)
+
+    def close():
+        loader.close()
+        shards.close()
+
+    return Epochs(loader.batches, close)

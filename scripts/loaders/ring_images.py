@@ -6,53 +6,63 @@ Its time goes into decoding. On a CPU a batch is valid until the next one is tak
 its own.
 """
 
-from scripts.loaders._image import DECODE_SNIPPET, DECODER, content_of, decode_of, never, path_of  # noqa: F401
-from scripts.loaders._ring.epochs import SETTINGS, lifetime  # noqa: F401
-from scripts.loaders._ring.fetching import AT_ONCE, COPIES, open_fetching, program
-from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
+from scripts.loaders._declared import DECODER, SETTINGS, never, simplify_threads as simplify
+from scripts.loaders._plain.images import content_of, decode_of
+from scripts.loaders._plain.labels import read_labels
+from scripts.loaders._plain.ring import over_ring
+from scripts.loaders._ring.plan import COPIES, lifetime
+from scripts.loaders._ring.ring_reader import FetchingRing
+from scripts.loaders._ring.unread import without_read
 
 FORMAT = "files"
 REQUIRES = ("torch", "numpy", "opencv-python-headless")
 LIFETIME = lifetime
 STAGES = ("read", "decode")
 OPTIONS = {**DECODER, **COPIES}
-SNIPPET = (
-    """
-from ring_reader import FetchingRing
-
-$head
-$labels
-
-
-"""
-    + DECODE_SNIPPET
-    + """
-
-class Files:  # of each thread
-    def read_into(self, position, row):
-        decode((data / f"{position:06d}.$ending").read_bytes(), row)
-
-    def close(self):
-        pass
-"""
-    + program("Files", "$workers", AT_ONCE)
-)
 
 
 class Files:
-    """Reads and decodes images, by their position, for the ring."""
+    """Reads and decodes numbered image files, in a thread of the ring."""
 
-    def __init__(self, request):
-        self.request, self.decode = request, decode_of(request)
+    def __init__(self, data, ending, decode):
+        self.data, self.ending, self.decode = data, ending, decode
 
     def read_into(self, position, row):
-        """Fill a row with an image."""
-        self.decode(content_of(path_of(self.request, position)), row)
+        self.decode(content_of(f"{self.data}/{position:06d}.{self.ending}"), row)
 
     def close(self):
         """Do nothing: no file stays open."""
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over numbered image files."""
-    return open_fetching(request, lambda: Files(request), max(1, request.workers), AT_ONCE)
+def make_loader(
+    data,
+    key,
+    shape,
+    dtype,
+    ending,
+    decoder,
+    batch_size,
+    workers,
+    prefetch,
+    device,
+    pin_memory,
+    copies,
+    seed,
+    order=None,
+):
+    """Return a loader over numbered image files."""
+    decode, labels = decode_of(decoder), read_labels(data)
+    reader = FetchingRing(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
+        lambda: Files(data, ending, decode),
+        len(labels["target"]),
+        shape,
+        dtype,
+        batch_size,
+        in_flight=workers,
+        ahead=prefetch,
+        device=device,
+        pin=pin_memory,
+        copies=copies,  # False: on a CPU a batch is valid until the next one is taken
+        at_once=4,  # images that a thread takes, one after another: 8 and 16 give no more
+    )
+    return over_ring(reader, key, labels, seed, order)

@@ -1,15 +1,26 @@
 """Our own ring over a bucket: ranged GETs into its reused buffers, requests in flight from batch to batch.
 
-Threads with a connection each receive items straight into the batch: one object an item. `in_flight` is how
-many; they do not wait for the end of a batch, so that latency costs throughput only where they are too few: as many as
-items a second times seconds of latency. No worker process, no client library. On a CPU a batch is valid until the next
-one is taken; `copies: true` gives each memory of its own.
+Threads with a connection each receive items straight into the batch: one object an item. `in_flight` is how many. They
+do not wait for the end of a batch, so that latency costs throughput only where they are too few: as many as items a
+second times seconds of latency. No worker process; boto3 signs requests, no more. On a CPU a batch is valid until the
+next one is taken; `copies: true` gives each memory of its own.
 """
 
-from scripts.loaders._ring.epochs import STAGES, lifetime  # noqa: F401
-from scripts.loaders._ring.objects import OPTIONS, SETTINGS, SNIPPET, buffered, open_epochs  # noqa: F401
-from scripts.loaders._s3 import READS  # noqa: F401
+from scripts.loaders._plain.ring_objects import over_bucket
+from scripts.loaders._ring.plan import COPIES, buffered, lifetime
+from scripts.loaders._ring.unread import without_read
+from scripts.loaders._s3 import IN_FLIGHT, READS
 
 FORMAT = "npy"
 REQUIRES = ("torch", "numpy", "boto3")
 LIFETIME = lifetime
+STAGES = ("read",)
+SETTINGS = ("prefetch", "pin_memory")
+OPTIONS = {**IN_FLIGHT, **COPIES}
+
+
+def make_loader(data, key, shape, dtype, batch_size, in_flight, prefetch, device, pin_memory, copies, seed, order=None):
+    """Return a loader over the objects of a bucket, one for each item."""
+    return over_bucket(
+        data, key, shape, dtype, batch_size, in_flight, prefetch, device, pin_memory, copies, seed, order
+    )

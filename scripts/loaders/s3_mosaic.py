@@ -8,44 +8,22 @@ epoch is near to that of its shards. boto3 tries a download again; the library d
 was placed.
 """
 
-from contextlib import contextmanager
+import json
+import os
+import shutil
+import tempfile
 
-from scripts.common.errors import UserError
-from scripts.loaders._mosaic import ORDER, open_split  # noqa: F401
-from scripts.loaders._s3 import READS  # noqa: F401
-from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
-from scripts.machine.objects import bucket_of, read_index
+from streaming import StreamingDataLoader, StreamingDataset
+
+from scripts.loaders._declared import DECODING as STAGES, NEAR as ORDER, SETTINGS, simplify
+from scripts.loaders._plain.mosaic import close as end
+from scripts.loaders._plain.stored import Stored
+from scripts.loaders._s3 import READS
 
 FORMAT = "mosaic"
 ENV = "mosaic"
 REQUIRES = ("torch", "mosaicml-streaming", "numpy")
 LIFETIME = "lasting"
-SNIPPET = """
-import tempfile
-from streaming import StreamingDataLoader, StreamingDataset
-
-$head
-$labels
-$objects
-
-
-os.environ["S3_ENDPOINT_URL"] = endpoint or "https://s3.amazonaws.com"
-cache = tempfile.mkdtemp()
-
-
-$stored_collate
-
-
-dataset = StreamingDataset(
-    remote=f"s3://{index['bucket']}/{index['prefix']}",
-    local=cache,
-    batch_size=batch_size,
-    shuffle=True,
-    shuffle_seed=$seed,
-)
-$by_streaming_loader
-"""
 
 
 def never(request):
@@ -55,45 +33,32 @@ def never(request):
     return None
 
 
-@contextmanager
-def open_epochs(request):
-    """Yield the epoch function over this rank's items; the cache is gone afterwards."""
-    import tempfile
+class Split(StreamingDataset):
+    """Says where a shard could not be downloaded: the library ends the epoch, and says nothing."""
 
-    index, bucket = read_index(request.location.index), bucket_of(request.location)
-    place = {"remote": f"s3://{index.bucket}/{index.prefix}"}
-    with (
-        tempfile.TemporaryDirectory(prefix="feedrate-") as cache,
-        _told(bucket),
-        open_split(request, **place, local=cache) as epoch,
-    ):
-        yield epoch if request.without else lambda number: _whole(epoch(number), request)
+    def __iter__(self):
+        yield from super().__iter__()
+        if self._event.is_set():
+            raise OSError(f"{self.streams[0].remote}: a shard could not be downloaded")
 
 
-def _whole(batches, request):
-    """Yield the batches of an epoch; UserError where items are missing, since the library drops what is not there."""
-    count = 0
-    for batch in batches:
-        count += len(batch["item"])
-        yield batch
-    if count != request.items:
-        raise UserError(
-            f"{request.location.uri}: found {count} of {request.items} items of an epoch, since an "
-            "object could not be downloaded; allowed is all of them. See whether the storage can be reached."
-        )
+def make_loader(data, key, shape, dtype, scale, batch_size, seed, shuffle=True, **how):
+    """Return a StreamingDataLoader over the shards of a bucket, with a cache of its own."""
+    index = json.loads((data / "index.json").read_text(encoding="utf-8"))  # of what was placed
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "https://s3.amazonaws.com")  # credentials are there too
+    os.environ |= {"S3_ENDPOINT_URL": endpoint, "AWS_DEFAULT_REGION": index["region"]}  # what the library asks
+    dataset = Split(
+        remote=f"s3://{index['bucket']}/{index['prefix']}",
+        local=tempfile.mkdtemp(prefix="feedrate-"),
+        batch_size=batch_size,
+        shuffle=shuffle,
+        shuffle_seed=seed,
+    )
+    collate = Stored(data, key, shape, dtype, scale)
+    return StreamingDataLoader(dataset, batch_size=batch_size, collate_fn=collate, **how)
 
 
-@contextmanager
-def _told(bucket):
-    """Have in the environment where the bucket is: the library takes it from there, in its workers as well."""
-    import os
-
-    told = {"S3_ENDPOINT_URL": bucket.endpoint, "AWS_DEFAULT_REGION": bucket.region}
-    before = {name: os.environ[name] for name in told if name in os.environ}
-    os.environ.update(told)
-    try:
-        yield
-    finally:
-        for name in told:
-            os.environ.pop(name)
-        os.environ.update(before)
+def close(loader):
+    """End what the data set has started, and remove its cache."""
+    end(loader)
+    shutil.rmtree(loader.dataset.streams[0].local, ignore_errors=True)

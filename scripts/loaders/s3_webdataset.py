@@ -8,123 +8,106 @@ workers to as many shards as are to be read at a time.
 
 import io
 
-from scripts.loaders._s3 import READS, SECONDS, Wanted, tried  # noqa: F401
-from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
-from scripts.loaders._webdataset import BUFFER_BYTES, OPTIONS, ORDER, STAGES, buffered, of_audio, open_shards  # noqa: F401
-from scripts.loaders._webdataset_snippet import PIPELINE, WAV
+import boto3
+import urllib3
+from botocore.config import Config
+
+from scripts.loaders._declared import (
+    DECODING as STAGES,
+    OF_WAV_SHARDS as OPTIONS,
+    SETTINGS,
+    SHARDS as ORDER,
+    buffered,
+    simplify,
+)
+from scripts.loaders._plain.objects import SECONDS, Bucket, client_arguments, tried
+from scripts.loaders._plain.webdataset import (
+    BUFFER_BYTES,
+    collated_by_batch,
+    collated_by_item,
+    decode_by_soundfile,
+    decode_by_wave,
+    of_rank,
+    web_loader,
+)
+from scripts.loaders._s3 import READS
 
 FORMAT = "webdataset"
 KINDS = ("audio",)
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy", "urllib3", "boto3")
 LIFETIME = "lasting"
-SNIPPET = (
-    """
-import boto3
-import io
-import json
-import os
-import urllib3
-from botocore.config import Config
-
-$head
-index = json.loads((data / "index.json").read_text(encoding="utf-8"))  # of what was placed
-shards = sorted(entry["key"] for entry in index["objects"] if entry["key"].endswith(".tar"))
-endpoint = os.environ.get("AWS_ENDPOINT_URL")  # None: Amazon's; credentials are in the environment too
-
-
-def opened(shards):
-    config = Config(signature_version="s3v4", s3={"addressing_style": "path" if index["path_style"] else "virtual"})
-    client = boto3.client("s3", endpoint_url=endpoint, region_name=index["region"], config=config)  # it signs, no more
-    pool = urllib3.PoolManager()
-    for shard in shards:
-        wanted = {"Bucket": index["bucket"], "Key": f"{index['prefix']}/{shard['url']}"}
-        url = client.generate_presigned_url("get_object", Params=wanted)
-        with pool.request("GET", url, preload_content=False) as stream:
-            if stream.status != 200:
-                raise OSError(f"{shard['url']}: status {stream.status}")
-            yield {**shard, "stream": io.BufferedReader(stream, 256 * 1024)}
-"""
-    + WAV
-    + PIPELINE
-)
-
-
-def open_epochs(request):
-    """Return what opens the epoch function over the shards."""
-    from scripts.machine.objects import read_index
-
-    index = read_index(request.location.index)
-    shards = sorted(key for key in index.by_key if key.endswith(".tar"))
-
-    def opened(shards):
-        """Yield each shard with its open stream, and close it."""
-        import urllib3
-
-        from scripts.machine.objects import bucket_of
-
-        bucket, pool = bucket_of(request.location), urllib3.PoolManager(timeout=SECONDS, retries=False)
-        try:
-            for shard in shards:
-                stored = index.by_key[shard["url"]]
-                key = f"{index.prefix}/{stored.key}".lstrip("/")
-                with Stream(pool, bucket, Wanted(index.bucket, key, stored, 0, stored.size)) as stream:
-                    yield {**shard, "stream": io.BufferedReader(stream, BUFFER_BYTES)}
-        finally:
-            pool.clear()
-
-    return open_shards(request, shards, opened, of_audio(request))
 
 
 class Stream(io.RawIOBase):
-    """An object read from its first byte to its last; a connection that breaks off is made again from where it was."""
+    """An object from its first byte to its last; a connection that breaks off is made again from where it was."""
 
-    def __init__(self, pool, bucket, wanted):
-        self.pool, self.bucket, self.wanted = pool, bucket, wanted
-        self.at, self.answer = 0, None
+    def __init__(self, pool, url, part):
+        self.pool, self.url, self.part, self.at, self.answer = pool, url, part, 0, None
 
     def readable(self):
-        """Return that it can be read."""
         return True
 
     def readinto(self, into):
-        """Read some bytes; return how many, 0 at the end. Raises UserError, which names the object."""
-        from urllib3.exceptions import HTTPError
+        return tried(lambda: self.read_some(into), self.part, (urllib3.exceptions.HTTPError, OSError, EOFError))
 
-        if self.at == self.wanted.bytes:
+    def read_some(self, into):
+        if self.at == self.part.length:
             return 0
-        return tried(lambda: self._read(into), self.wanted, (HTTPError, OSError, EOFError))
-
-    def close(self):
-        """Close the connection."""
-        self._drop()
-        super().close()
-
-    def _read(self, into):
         try:
-            if self.answer is None:
-                self._ask()
+            self.answer = self.answer or self.ask()
             count = self.answer.readinto(into)
             if not count:
-                raise EOFError(f"a body that ends after {self.at} of {self.wanted.bytes} bytes")
+                raise EOFError(f"a body that ends after {self.at} of {self.part.length} bytes")
         except Exception:
-            self._drop()
+            self.drop()
             raise
         self.at += count
         return count
 
-    def _ask(self):
-        """Ask for what is left of the object."""
-        from scripts.machine.objects import Answer, check, refusal
-
-        url = f"{self.bucket.origin}{self.bucket.target('GET', self.wanted.key)}"
-        headers = {"Range": f"bytes={self.at}-{self.wanted.bytes - 1}", "Accept-Encoding": "identity"}
-        self.answer = self.pool.request("GET", url, headers=headers, preload_content=False)
-        answer = Answer(self.answer.status, {name.lower(): value for name, value in self.answer.headers.items()})
+    def ask(self):
+        rest = self.part._replace(first=self.at, length=self.part.length - self.at)
+        headers = {"Range": rest.range, "Accept-Encoding": "identity"}
+        answer = self.pool.request("GET", self.url, headers=headers, preload_content=False)
         if answer.status not in (200, 206):
-            raise refusal(answer, self.answer.read(), self.wanted.uri)
-        check(answer, self.wanted.stored, self.at, self.wanted.bytes)
+            answer.close()
+            raise (OSError if answer.status in (429, 500, 502, 503, 504) else ValueError)(f"status {answer.status}")
+        self.answer = answer
+        rest.check(answer.headers["ETag"], int(answer.headers["Content-Length"]))
+        return answer
 
-    def _drop(self):
+    def drop(self):
         if self.answer is not None:
             self.answer.close()
             self.answer = None
+
+    def close(self):
+        self.drop()
+        super().close()
+
+
+def opener(bucket):
+    """Return a function that yields each shard of a bucket with its open stream, and closes it."""
+    client = boto3.client(**client_arguments(bucket, Config, 1))  # it signs, no more
+
+    def opened(shards):
+        with urllib3.PoolManager(timeout=SECONDS, retries=False) as pool:
+            for shard in shards:
+                part = bucket.last_bytes(shard["url"])
+                url = client.generate_presigned_url("get_object", Params={"Bucket": part.bucket, "Key": part.key})
+                with Stream(pool, url, part) as stream:
+                    yield {**shard, "stream": io.BufferedReader(stream, BUFFER_BYTES)}
+
+    return opened
+
+
+def make_loader(data, key, shape, dtype, classes, decoder, shuffle_buffer, shuffle=True, rank=0, world=1, **how):
+    """Return a WebLoader over the tar shards of a bucket, of WAV files."""
+    bucket = Bucket(data)
+    shards = sorted(name for name in bucket.objects if name.endswith(".tar"))
+    if world > 1:
+        shards = of_rank(shards, rank, world)
+    if decoder == "wave":
+        collate = collated_by_batch(decode_by_wave, "wav", key, shape, dtype, classes)
+    else:
+        collate = collated_by_item(decode_by_soundfile, "wav", key, shape, classes)
+    return web_loader(shards, opener(bucket), collate, shuffle_buffer, shuffle, **how)

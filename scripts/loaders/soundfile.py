@@ -5,65 +5,43 @@ the number of cores. It asks libsndfile for int16 and scales by 1/32768 while co
 bits as `dtype="float32"`, in less time.
 """
 
-from scripts.common.request import undecoded
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import Batches, empty_batch, epochs_of, simplify  # noqa: F401
+import numpy as np
+import soundfile
+
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import DECODING as STAGES, simplify
+from scripts.loaders._plain.data_loader import Batches, data_loader, empty_batch
 
 FORMAT = "wav"
 REQUIRES = ("torch", "soundfile", "numpy")
 LIFETIME = "lasting"
-SNIPPET = """
-import soundfile
-
-$head
-$labels
+SCALE = 1 / 32768  # a power of two: the product is exact
 
 
-$items_class
-
-    def __getitems__(self, positions):  # a batch at a time
-        audio = empty_batch(len(positions))
-        pcm = np.empty(samples, dtype=np.int16)
-        for position, row in zip(positions, audio.numpy()[:, 0], strict=True):
-            decoded, _ = soundfile.read(data / f"{position:06d}.wav", out=pcm)
-            np.multiply(decoded, np.float32(1 / 32768), out=row[: len(decoded)])
-            row[len(decoded) :] = 0
-        return {"audio": audio, "target": target[positions], "labels": labels[positions]}
+def decode(path, pcm, row):
+    """Decode a file into its row of the batch, float32 (1, samples), by way of `pcm`, int16 (samples,)."""
+    found, _ = soundfile.read(path, out=pcm)  # of a longer file the beginning, of a shorter one all
+    np.multiply(found, np.float32(SCALE), out=row[0, : len(found)])
+    row[0, len(found) :] = 0
 
 
-$by_data_loader
-"""
+class Files(Batches):
+    """Numbered WAV files, each decoded into its row of the batch."""
+
+    def __init__(self, data, shape):
+        super().__init__(data, "audio")
+        self.shape = shape
+
+    def path_of(self, position):
+        return self.data / f"{position:06d}.wav"
+
+    def batch(self, positions):
+        batch, pcm = empty_batch(len(positions), self.shape, "float32"), np.empty(self.shape[-1], np.int16)
+        for position, row in zip(positions, batch.numpy(), strict=True):
+            decode(self.path_of(position), pcm, row)
+        return batch
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over numbered WAV files."""
-    import numpy as np
-    import soundfile
-
-    scale = np.float32(1 / 32768)
-
-    def decode(path, row, pcm):
-        decoded, _ = soundfile.read(path, out=pcm)  # of a longer file the beginning, of a shorter one all
-        np.multiply(decoded, scale, out=row[: len(decoded)])
-        row[len(decoded) :] = 0
-
-    class Files(Batches):
-        def path_of(self, position):
-            return request.data / f"{position:06d}.wav"
-
-        def files_to_decode(self, positions):  # for the batch timeline
-            return map(self.path_of, positions)
-
-        def gathered(self, positions):
-            audio = empty_batch(len(positions), request.sample)
-            pcm = np.empty(request.samples, dtype=np.int16)
-            for position, rows in zip(positions, audio, strict=True):
-                path = self.path_of(position)
-                if "decode" in request.without:
-                    rows[:] = undecoded(path, request)
-                else:
-                    decode(path, rows[0].numpy(), pcm)
-            return audio
-
-    return epochs_of(request, Files(request))
+def make_loader(data, shape, **how):
+    """Return a DataLoader over numbered WAV files."""
+    return data_loader(Files(data, shape), **how)

@@ -8,108 +8,99 @@ advises for training on a GPU: what Python does there does not hold up the train
 shared memory, which both processes must map. The pipeline runs on from one epoch into the next.
 """
 
-from scripts.loaders._spdl import BATCHES_SNIPPET, READ_SNIPPET, SETTINGS, ReadBatch, epochs_in_batches, in_subprocess  # noqa: F401
-from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
-from scripts.machine import gpu
+from functools import partial
+
+import numpy as np
+import spdl.io
+import torch
+from spdl.pipeline import PipelineBuilder, run_pipeline_in_subprocess
+
+from scripts.loaders._declared import DECODING as STAGES
+from scripts.loaders._plain.data_loader import empty_shared
+from scripts.loaders._plain.epochs import Epochs, in_batches, shuffled
+from scripts.loaders._plain.labels import rows_of
+from scripts.loaders._plain.spdl import Files, Source, by_batch, empty_of, read, running_on
+from scripts.loaders._spdl import SETTINGS, simplify, without_read
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "numpy")
 LIFETIME = "lasting"
 OPTIONS = {"where": {"enum": ["thread", "subprocess"], "default": "thread"}}
-SNIPPET = (
-    BATCHES_SNIPPET
-    + """
-import spdl.io
 
 
-def fill(audio, positions):
-    for position, row in zip(positions, audio.numpy()[:, 0], strict=True):
-        with open(data / f"{position:06d}.wav", "rb", buffering=0) as file:
-            pcm = np.asarray(spdl.io.load_wav(file.read()))[:samples, 0]  # int16, a view
-        row[: len(pcm)] = pcm
-        row[: len(pcm)] *= np.float32(1 / 32768)
-        row[len(pcm) :] = 0
+def decode(content, row):
+    """Write a WAV file's samples into a row of the batch, float32 (1, samples): padded with zeros, or cut."""
+    pcm = np.asarray(spdl.io.load_wav(content))[: row.shape[-1], 0]  # int16, a view of what was read
+    filled = row[0, : len(pcm)]
+    filled[:] = pcm
+    filled *= np.float32(1 / 32768)
+    row[0, len(pcm) :] = 0
 
 
-$when where=thread
-def read(positions):
-    shape = len(positions), 1, samples
-    audio = torch.empty(shape, pin_memory=True) if pin else torch.from_numpy(np.empty(shape, dtype=np.float32))
-    fill(audio, positions)
-    where = torch.from_numpy(positions)
-    return {"audio": audio, "target": target[where], "labels": labels[where]}
-
-"""
-    + READ_SNIPPET
-    + """
-$when where=subprocess
-from spdl.pipeline import run_pipeline_in_subprocess
-def read(positions):
-    # in shared memory at once, as torch's own collating does it: sending the batch then copies nothing
-    storage = torch.empty(0)._typed_storage()._new_shared(len(positions) * samples, device="cpu")
-    audio = torch.empty(0).new(storage).view(len(positions), 1, samples)
-    fill(audio, positions)
-    return audio, positions
+def empty_sent(items, shape, dtype):
+    """Return an unfilled batch in shared memory: sending it copies nothing."""
+    return empty_shared((items, *shape), getattr(torch, dtype))
 
 
-builder = PipelineBuilder().add_source(Batches(), continuous=True)  # goes on with the next epoch by itself
-builder.pipe(read, concurrency=$workers, output_order="input").add_sink($prefetch)
-batches = run_pipeline_in_subprocess(
-    builder.get_config(),
-    num_threads=$workers,
-    max_failures=0,
-    buffer_size=$prefetch,
-    mp_context="fork",
-)
+def transfer(source, make, workers, prefetch):
+    """Return a pipeline that runs in threads of another process, which sends here what `make` gives.
+
+    Not in SPDL's shared-memory arena. That uses a batch's memory again, and takes away at the end what is still held.
+    """
+    builder = PipelineBuilder().add_source(source, continuous=True)
+    builder.pipe(make, concurrency=workers, output_order="input").add_sink(prefetch)
+    return run_pipeline_in_subprocess(
+        builder.get_config(), num_threads=workers, max_failures=0, buffer_size=prefetch, mp_context="fork"
+    )
 
 
-class Loader:
+def stop(passes):
+    """End the process of a pipeline. SPDL has no public call for it, and does so when `passes` is collected."""
+    passes._shutdown()
+
+
+def make_loader(data, key, shape, dtype, where, batch_size, workers, prefetch, pin_memory, seed, order=None):
+    """Return a loader of numbered WAV files, each converted once, to where it stays."""
+    if where == "thread":
+        files = Files(data, key, shape, dtype, "wav", partial(read, decode), empty_of(pin_memory))
+        return by_batch(files, batch_size, workers, prefetch, seed, order)
+    files = Files(data, key, shape, dtype, "wav", partial(read, decode), empty_sent)
+    order = order or shuffled(len(files), seed)
+
+    def make(positions):
+        return files.batch(positions), positions
+
+    def start(number):
+        source = Source(lambda epoch: in_batches(order(epoch), batch_size), number)
+        return transfer(source, make, workers, prefetch)
+
+    def batches(number):
+        for audio, positions in running.batches(number):
+            audio = audio.pin_memory() if pin_memory else audio
+            yield {key: audio, **rows_of(files.labels, positions)}
+
+    running = running_on(start, stop)
+    return Epochs(batches, running.close)
+
+
+class Unsent:
+    """The passes of a pipeline that sends no data: the same zeros come in its place."""
+
+    def __init__(self, passes, zeros):
+        self.passes, self.zeros = passes, zeros
+
     def __iter__(self):
-        for audio, positions in batches:
-            audio = audio.pin_memory() if pin else audio
-            where = torch.from_numpy(positions)
-            yield {"audio": audio, "target": target[where], "labels": labels[where]}
+        return ((self.zeros[: len(positions)], positions) for _, positions in self.passes)
+
+    def _shutdown(self):
+        self.passes._shutdown()
 
 
-$own_loader
-$end
-"""
-)
+def without_transfer(transfer, request):
+    """Return what runs the same pipeline, but sends nothing of a batch but its positions."""
 
+    def unsent(source, make, *how):
+        passes = transfer(source, lambda positions: (None, make(positions)[1]), *how)
+        return Unsent(passes, torch.zeros((request.batch_size, *request.sample.shape)))
 
-class Files(ReadBatch):
-    """Reads numbered WAV files, each converted once, to where it stays."""
-
-    def read(self, positions, rows):
-        """Write the items at `positions` into `rows`, float32 (n, 1, samples): padded with zeros, or cut."""
-        import numpy as np
-        import spdl.io
-
-        for position, row in zip(positions.tolist(), rows[:, 0], strict=True):
-            with open(self.request.data / f"{position:06d}.wav", "rb", buffering=0) as file:
-                encoded = file.read()
-            if "decode" in self.request.without:
-                row[:] = 0
-                continue
-            pcm = np.asarray(spdl.io.load_wav(encoded))[: len(row), 0]  # int16, a view of what was read
-            filled = row[: len(pcm)]
-            filled[:] = pcm
-            filled *= np.float32(1 / 32768)
-            row[len(pcm) :] = 0
-
-
-def open_epochs(request):
-    """Return what opens the epoch function over numbered WAV files."""
-    import torch
-
-    if request.options["where"] == "thread":
-        return epochs_in_batches(Files(request), request)
-    unsent = torch.zeros((request.batch_size, 1, request.samples)) if "transfer" in request.without else None
-
-    def arrived(audio, count):
-        if audio is None:
-            return unsent[:count]
-        return gpu.pinned(audio) if request.pin_memory else audio
-
-    return epochs_in_batches(Files(request, sent=True), request, in_subprocess, arrived)
+    return unsent

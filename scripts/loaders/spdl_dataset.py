@@ -7,44 +7,39 @@ batches without copies, as `spdl` has them. `workers` are threads: set as many a
 from one epoch into the next.
 """
 
-from scripts.common.request import undecoded
-from scripts.loaders import _torch
-from scripts.loaders._spdl import COLLATED_SNIPPET, DATASET_SNIPPET, SETTINGS, epochs_around  # noqa: F401
-from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
+import numpy as np
+import soundfile
+import torch
+
+from scripts.loaders._plain.data_loader import Items
+from scripts.loaders._plain.spdl import by_item, collate_of
+from scripts.loaders._spdl import SETTINGS, simplify
 
 FORMAT = "wav"
 REQUIRES = ("torch", "spdl", "soundfile", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "decode")
-SNIPPET = (
-    DATASET_SNIPPET
-    + """
-import soundfile
 
 
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
-
-    def __getitem__(self, position):
-        pcm, _ = soundfile.read(data / f"{position:06d}.wav", frames=samples, dtype="float32", fill_value=0)
-        return {"audio": torch.from_numpy(pcm)[None], "target": target[position], "labels": labels[position]}
-"""
-    + COLLATED_SNIPPET
-)
+def decode(path, row):
+    """Write a file's samples into a row, float32 (samples,): padded with zeros, or cut."""
+    soundfile.read(path, dtype="float32", out=row, fill_value=0)
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over numbered WAV files."""
-    import soundfile
-    import torch
+class Files(Items):
+    """Numbered WAV files."""
 
-    class Files(_torch.Items):
-        def item(self, position):
-            path = request.data / f"{position:06d}.wav"
-            if "decode" in request.without:
-                return undecoded(path, request)
-            pcm, _ = soundfile.read(path, frames=request.samples, dtype="float32", fill_value=0)
-            return torch.from_numpy(pcm)[None]
+    def __init__(self, data, key, samples):
+        super().__init__(data, key)
+        self.samples = samples
 
-    return epochs_around(Files(request), request)
+    def item(self, position):
+        audio = np.empty(self.samples, np.float32)
+        decode(self.data / f"{position:06d}.wav", audio)
+        return torch.from_numpy(audio)[None]
+
+
+def make_loader(data, key, shape, batch_size, workers, prefetch, pin_memory, seed, order=None):
+    """Return a loader of numbered WAV files."""
+    files = Files(data, key, shape[-1])
+    return by_item(files, collate_of(pin_memory), batch_size, workers, prefetch, seed, order)

@@ -6,50 +6,43 @@ thread does for all; the guide itself goes on from here to `spdl_images`. `worke
 are cores. The pipeline runs on from one epoch into the next.
 """
 
-from scripts.loaders import _torch
-from scripts.loaders._image import content_of, path_of, pillow_pixels
-from scripts.loaders._spdl import COLLATED_SNIPPET, DATASET_SNIPPET, SETTINGS, epochs_around  # noqa: F401
-from scripts.loaders._torch import simplify_threads as simplify  # noqa: F401
+import io
+
+import numpy as np
+import torch
+from PIL import Image
+
+from scripts.loaders._plain.data_loader import Items
+from scripts.loaders._plain.images import content_of
+from scripts.loaders._plain.spdl import by_item, collate_of
+from scripts.loaders._spdl import SETTINGS, simplify
 
 FORMAT = "files"
 REQUIRES = ("torch", "spdl", "pillow", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "decode")
-SNIPPET = (
-    DATASET_SNIPPET
-    + """
-from PIL import Image
 
 
-class Items(Dataset):
-    def __len__(self):
-        return len(target)
-
-    def __getitem__(self, position):
-        with Image.open(data / f"{position:06d}.$ending") as image:
-            pixels = np.array(image)
-        $item = torch.from_numpy(pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None])
-        $when dtype=float32
-        $item = $item * np.float32(1 / 255)
-        $end
-        return {"$item": $item, "target": target[position], "labels": labels[position]}
-"""
-    + COLLATED_SNIPPET
-)
+def decode(content):
+    """Return the pixels of a file, uint8 (channels, height, width)."""
+    with Image.open(io.BytesIO(content)) as image:
+        pixels = np.array(image)
+    return torch.from_numpy(pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None])
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over numbered image files."""
-    import numpy as np
-    import torch
+class Files(Items):
+    """Numbered image files."""
 
-    class Files(_torch.Items):
-        def item(self, position):
-            content = content_of(path_of(request, position))
-            if "decode" in request.without:
-                return torch.zeros(request.sample.shape, dtype=getattr(torch, request.sample.dtype))
-            pixels = pillow_pixels(content).copy()  # Pillow's may not be written to, and torch warns of that
-            item = torch.from_numpy(pixels.transpose(2, 0, 1) if pixels.ndim == 3 else pixels[None])
-            return item if request.sample.dtype == "uint8" else item * np.float32(1 / 255)
+    def __init__(self, data, key, ending, scale):
+        super().__init__(data, key)
+        self.ending, self.scale = ending, scale
 
-    return epochs_around(Files(request), request)
+    def item(self, position):
+        image = decode(content_of(f"{self.data}/{position:06d}.{self.ending}"))
+        return image * self.scale if self.scale else image
+
+
+def make_loader(data, key, ending, scale, batch_size, workers, prefetch, pin_memory, seed, order=None):
+    """Return a loader of numbered image files."""
+    files = Files(data, key, ending, scale)
+    return by_item(files, collate_of(pin_memory), batch_size, workers, prefetch, seed, order)

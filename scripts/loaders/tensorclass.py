@@ -4,11 +4,12 @@ For data sets that fit and code that is written against tensorclasses. Opening i
 copying memory. It has no worker processes, which would copy each batch twice more.
 """
 
-from dataclasses import replace
+from tensordict import TensorDict
 
 from scripts.common.request import too_large
-from scripts.loaders._tensordict import GATHER_SNIPPET, ITEMS_SNIPPET, SPLIT_SNIPPET, split_of
-from scripts.loaders._torch import Tensors, epochs_of
+from scripts.loaders._plain.data_loader import Tensors, data_loader
+from scripts.loaders._plain.labels import columns_of
+from scripts.loaders._plain.tensordicts import split_of
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")
@@ -16,16 +17,6 @@ LIFETIME = "lasting"
 SETTINGS = ("pin_memory",)
 STAGES = ("read",)
 PRELOADS = True
-SNIPPET = (
-    SPLIT_SNIPPET
-    + """\
-items = Split.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False).clone())  # all in RAM
-tensors = dict(items.items())  # gathered one by one: indexing the tensorclass itself is slower
-"""
-    + ITEMS_SNIPPET
-    + GATHER_SNIPPET
-    + "\n\n$by_data_loader\n"
-)
 
 
 def unsuited(request):
@@ -35,7 +26,8 @@ def unsuited(request):
     return too_large(request, available_ram(), "RAM")
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over the split, which is read before."""
-    items = split_of(request, in_memory=True)
-    return epochs_of(replace(request, workers=0), Tensors(dict(items.items()), request.sample))
+def make_loader(data, key, batch_size, pin_memory, seed):
+    """Return a DataLoader over the split, which is read before."""
+    split = split_of(TensorDict.load_memmap(data, allow_pickle=False).clone())
+    tensors = columns_of(split, key)  # gathered one by one: indexing the tensorclass itself is slower
+    return data_loader(Tensors(tensors, key), seed, batch_size=batch_size, pin_memory=pin_memory)

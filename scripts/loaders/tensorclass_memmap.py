@@ -6,39 +6,22 @@ slower; `gather: item` indexes item by item and lets torch collate. Its time goe
 shared memory for each batch, which costs more than the copy: try `workers: [0]` first.
 """
 
-from scripts.loaders._tensordict import GATHER_SNIPPET, ITEMS_SNIPPET, SPLIT_SNIPPET, Items, split_of
-from scripts.loaders._torch import GATHER, SETTINGS, STAGES, Tensors, epochs_of, simplify  # noqa: F401
+from tensordict import TensorDict
+
+from scripts.loaders._declared import GATHER, SETTINGS, STAGES, simplify
+from scripts.loaders._plain.data_loader import Tensors, data_loader
+from scripts.loaders._plain.labels import columns_of
+from scripts.loaders._plain.tensordicts import ByItem, split_of
 
 FORMAT = "tensordict"
 REQUIRES = ("torch", "tensordict", "numpy")
 LIFETIME = "lasting"
 OPTIONS = GATHER
-SNIPPET = (
-    SPLIT_SNIPPET
-    + """\
-items = Split.from_tensordict(TensorDict.load_memmap(data, allow_pickle=False))  # mapped, not read
-$when gather=batch
-tensors = dict(items.items())  # gathered one by one: indexing the tensorclass itself is slower
-$end
-"""
-    + ITEMS_SNIPPET
-    + "    $when gather=batch\n"
-    + GATHER_SNIPPET
-    + """\
-    $when gather=item
-    def __getitem__(self, position):
-        return dict(items[position].items())
-    $end
 
 
-$by_data_loader
-"""
-)
-
-
-def open_epochs(request):
-    """Return what opens the epoch function over the mapped tensorclass."""
-    items = split_of(request)
-    if request.options["gather"] == "batch":
-        return epochs_of(request, Tensors(dict(items.items()), request.sample))
-    return epochs_of(request, Items(items.__getitem__))
+def make_loader(data, key, gather, **how):
+    """Return a DataLoader over the mapped tensorclass."""
+    split = split_of(TensorDict.load_memmap(data, allow_pickle=False))  # mapped, not read
+    if gather == "item":
+        return data_loader(ByItem(split.__getitem__, len(split), key), **how)
+    return data_loader(Tensors(columns_of(split, key), key), **how)

@@ -7,10 +7,9 @@ into opening a decoder for each item. `decoder: torchcodec` calls torchcodec its
 
 import torch
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import DECODING as STAGES, simplify
 from scripts.loaders._plain.data_loader import Items, data_loader
-from scripts.loaders._stored import STAGES  # noqa: F401
-from scripts.loaders._torch import simplify  # noqa: F401
 
 FORMAT = "wav"
 REQUIRES = ("torch", "torchaudio", "torchcodec", "soundfile", "numpy")

@@ -7,26 +7,37 @@ Python's own module and writes them straight into the batch; `decoder: soundfile
 libsndfile knows, and lets torch collate, as most published code does. `shuffle_buffer` trades memory for order.
 """
 
-from scripts.loaders._torch import SETTINGS, simplify  # noqa: F401
-from scripts.loaders._webdataset import (
-    OPTIONS,  # noqa: F401
-    ORDER,  # noqa: F401
-    STAGES,  # noqa: F401
-    buffered,  # noqa: F401
-    of_audio,
-    open_shards,
-    opened,
-    shards_of,
+from scripts.loaders._declared import (
+    DECODING as STAGES,
+    OF_WAV_SHARDS as OPTIONS,
+    SETTINGS,
+    SHARDS as ORDER,
+    buffered,
+    simplify,
 )
-from scripts.loaders._webdataset_snippet import OPENED, PIPELINE, WAV
+from scripts.loaders._plain.webdataset import (
+    collated_by_batch,
+    collated_by_item,
+    decode_by_soundfile,
+    decode_by_wave,
+    of_rank,
+    opened,
+    web_loader,
+)
 
 FORMAT = "webdataset"
 KINDS = ("audio",)
 REQUIRES = ("torch", "webdataset", "soundfile", "numpy")
 LIFETIME = "lasting"
-SNIPPET = OPENED + WAV + PIPELINE
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over the shards."""
-    return open_shards(request, shards_of(request), opened, of_audio(request))
+def make_loader(data, key, shape, dtype, classes, decoder, shuffle_buffer, shuffle=True, rank=0, world=1, **how):
+    """Return a WebLoader over tar shards of WAV files."""
+    shards = sorted(map(str, data.glob("*.tar")))
+    if world > 1:
+        shards = of_rank(shards, rank, world)
+    if decoder == "wave":
+        collate = collated_by_batch(decode_by_wave, "wav", key, shape, dtype, classes)
+    else:
+        collate = collated_by_item(decode_by_soundfile, "wav", key, shape, classes)
+    return web_loader(shards, opened, collate, shuffle_buffer, shuffle, **how)

@@ -10,54 +10,20 @@ Each process has an event loop of its own. Its threads do not survive a fork, an
 
 import asyncio
 import os
+from functools import cache
 
-from scripts.common.settings import OF_DATA_LOADER as SETTINGS  # noqa: F401
-from scripts.loaders._torch import GATHER, STAGES, Batches, Items, gathering, simplify  # noqa: F401
+import zarr
+import zarr.api.asynchronous
+from torch.utils.data import default_collate
+
+from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._declared import GATHER, STAGES, simplify
+from scripts.loaders._plain.data_loader import Batches, Items, data_loader
 
 FORMAT = "zarr"
 REQUIRES = ("torch", "zarr", "numpy")
 LIFETIME = "lasting"
 OPTIONS = GATHER
-SNIPPET = """
-from torch.utils.data import Dataset
-
-$head
-$labels
-
-
-class Items(Dataset):
-    array = None  # each process has an event loop of its own: its threads do not survive a fork
-    $when gather=batch
-import asyncio
-import zarr.api.asynchronous
-from torch.utils.data import default_collate
-    runner = None
-    $end
-
-    def __len__(self):
-        return len(target)
-
-    $when gather=batch
-    def __getitems__(self, positions):  # a batch at once, its chunks read concurrently
-        self.runner = self.runner or asyncio.Runner()
-        $item = default_collate(self.runner.run(self.read(positions)))  # in a worker straight into shared memory
-        return {"$item": $item, "target": target[positions], "labels": labels[positions]}
-
-    async def read(self, positions):
-        if self.array is None:
-            self.array = await zarr.api.asynchronous.open_array(store=data / "items.zarr", mode="r")
-        return await asyncio.gather(*map(self.array.getitem, positions))
-    $when gather=item
-import zarr
-    def __getitem__(self, position):
-        if self.array is None:
-            self.array = zarr.open_array(data / "items.zarr", mode="r")
-        return {"$item": self.array[position], "target": target[position], "labels": labels[position]}
-    $end
-
-
-$by_data_loader
-"""
 
 
 class ByItem(Items):
@@ -66,56 +32,42 @@ class ByItem(Items):
     array = None  # knows a path and what zarr.json says: nothing that stays open
 
     def item(self, position):
-        """Return an item."""
-        import zarr
-
         if self.array is None:
             self.array = zarr.open_array(self.data / "items.zarr", mode="r")
         return self.array[position]
 
-    def close(self):
-        """End the event loop and its thread, which indexing an array starts; the library has no public call for it."""
-        from zarr.core.sync import cleanup_resources
-
-        cleanup_resources()
-
 
 class ByBatch(Batches):
-    """The same, in whole batches; `runners` are the event loops by the process that started them.
-
-    A child leaves its parent's as it is: closing it would change what the parent waits for.
-    """
+    """The same in whole batches, whose chunks are read concurrently."""
 
     array = None
 
-    def __init__(self, request):
-        super().__init__(request)
-        self.runners = {}
-
-    def __getstate__(self):
-        return self.__dict__ | {"runners": {}}
-
-    def gathered(self, positions):
-        """Return (n, ...), in a worker copied straight into shared memory."""
-        from torch.utils.data import default_collate
-
-        runner = self.runners.setdefault(os.getpid(), asyncio.Runner())  # starts nothing before it runs
-        return default_collate(runner.run(self.read(positions)))
-
-    def close(self):
-        """End the event loop and the threads of this process."""
-        if runner := self.runners.pop(os.getpid(), None):
-            runner.close()
+    def batch(self, positions):
+        return default_collate(runner_of(os.getpid()).run(self.read(positions)))  # in a worker into shared memory
 
     async def read(self, positions):
-        """Return an item for each position."""
-        import zarr.api.asynchronous
-
         if self.array is None:
             self.array = await zarr.api.asynchronous.open_array(store=self.data / "items.zarr", mode="r")
         return await asyncio.gather(*map(self.array.getitem, positions))
 
 
-def open_epochs(request):
-    """Return what opens the epoch function over the array."""
-    return gathering(request, ByItem, ByBatch)
+@cache
+def runner_of(_process):
+    """Return the event loop of a process; a child leaves its parent's as it is."""
+    return asyncio.Runner()
+
+
+def make_loader(data, key, gather, **how):
+    """Return a DataLoader over the array."""
+    if gather == "item":
+        return data_loader(ByItem(data, key), **how)
+    return data_loader(ByBatch(data, key), **how)
+
+
+def close(_loader):
+    """End the event loops and the threads of this process; the library has no public call for its own."""
+    from zarr.core.sync import cleanup_resources
+
+    runner_of(os.getpid()).close()
+    runner_of.cache_clear()
+    cleanup_resources()

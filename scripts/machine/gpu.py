@@ -151,7 +151,7 @@ def empty_pinned(shape: Sequence[int], dtype: Any = None) -> Any:
 
 def moved(tensor: Any, device: str) -> Any:
     """Return the tensor on the device, for use on the current stream; the host does not wait for the copy."""
-    return tensor if device == "cpu" else pinned(tensor).to(device, non_blocking=True)
+    return tensor if tensor.device.type == device else pinned(tensor).to(device, non_blocking=True)
 
 
 def all_moved(batch: Mapping[str, Any], device: str, pin: bool) -> Batch:

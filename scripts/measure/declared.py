@@ -29,8 +29,11 @@ def declared(
     lasting = Path("results", "formats", dataset, module.FORMAT)
     reads_folder = PATH in getattr(module, "READS", (PATH,))
     folder = (lasting if reads_folder and lasting.is_dir() else data) / SPLIT
-    item = sample.from_json(read_json(corpus / "corpus.json")["sample"])
-    about = found["format_about"]
+    info, about = read_json(corpus / "corpus.json"), found["format_about"]
+    item, classes = sample.from_json(info["sample"]), info["classes"]
+    program = None
+    if not own and hasattr(module, "make_loader"):
+        program = _program.program(module, settings, about, folder, item, seed, versions, classes)
     return {
         **found,
         "version": loader_version(module),
@@ -38,7 +41,7 @@ def declared(
         "versions": versions,
         "stages": list(getattr(module, "STAGES", ())),
         "own_file": own and own.name,
-        "program": None if own else _program.program(module, settings, about, folder, item, seed, versions),
+        "program": program,
     }
 
 

@@ -350,16 +350,9 @@ def loader_of(entry: Mapping[str, Any]) -> Any:
         plugins.check_loader(module, f"file: {entry['file']}")
         return module
     try:
-        module = plugins.load("loaders", name)
+        return plugins.load("loaders", name)
     except UserError as error:
         raise UserError(f"name: {error}") from None
-    if not isinstance(getattr(module, "SNIPPET", None), str):
-        raise UserError(
-            f"name: scripts/loaders/{name}.py: SNIPPET: found {getattr(module, 'SNIPPET', 'nothing')}, expected is the "
-            "text of a program, for the report to show. Write one (docs/extending.md). A loader in a file of your own, "
-            f"{{name: {name}, file: PATH}}, needs none (docs/own_loader.md)."
-        )
-    return module
 
 
 @contextlib.contextmanager

@@ -22,8 +22,7 @@ from scripts.common.settings import TABLE, as_proven
 from scripts.common.versions import loader_version
 from scripts.common.vocabulary import COLD, PART, SWEPT, TRAINING, WHOLE, ranks_of
 from scripts.machine.cores import cores_allowed
-from scripts.plan import config as configuration
-from scripts.plan import ladder
+from scripts.plan import config as configuration, ladder
 from scripts.plan.results import Bound, Result, Tensors
 from scripts.plan.sizes import CACHED_SHARE, RAM_SHARE, format_bytes, is_linked, memory_bytes, part_of, too_large
 from scripts.plan.suited import Never, never, request_of

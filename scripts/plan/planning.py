@@ -22,8 +22,7 @@ from scripts.common.plan_file import CALL, read_plan
 from scripts.common.published import published_file, published_names
 from scripts.common.vocabulary import PART, WHOLE
 from scripts.machine.at_work import note_call, of_other_calls, release_lock_of_dead
-from scripts.plan import config as configuration
-from scripts.plan import outgoing, room
+from scripts.plan import config as configuration, outgoing, room
 from scripts.plan.estimate import estimate
 from scripts.plan.experiment import MAIN, Plan, by_itself
 from scripts.plan.leftovers import remove_from_ram

@@ -15,11 +15,13 @@ WIDTH = 118  # of the comments, in columns
 def snippet(row: Mapping[str, Any]) -> str:
     """Return the program of a result, a row of `best` or `ranking` with a speed.
 
-    Of a loader in a file of the user's own it is a comment that says so.
+    Of a loader in a file of the user's own, or one without `make_loader`, it is a comment that says so.
     """
     declared = row["declared"]
-    if declared.get("own_file"):
-        text = f"{row['loader']} is your own loader: {declared['own_file']} is its program."
+    if not declared["program"]:
+        own = declared.get("own_file")
+        text = f"{row['loader']} is your own loader: {own} is its program."
+        text = text if own else f"{row['loader']} has no program that stands alone: see scripts/loaders."
         return textwrap.fill(" ".join(text.split()), WIDTH, initial_indent="# ", subsequent_indent="# ") + "\n"
     return declared["program"]
 

@@ -8,8 +8,7 @@ from scripts.common.errors import reading
 from scripts.common.files import read_json
 from scripts.common.vocabulary import UNSUITED, WHOLE
 from scripts.decide.utilisation import with_step_au
-from scripts.tables import bounds as bounds_of
-from scripts.tables import ranking
+from scripts.tables import bounds as bounds_of, ranking
 from scripts.tables.columns import COLUMNS
 from scripts.tables.records import control_runs, lean, planned_runs, setting_columns, shared, tried
 

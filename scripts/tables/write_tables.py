@@ -14,6 +14,7 @@ from scripts.common.groups import grouped
 from scripts.decide.verdict import verdict
 from scripts.tables import (
     bottlenecks,
+    bounds as bounds_of,
     break_even,
     drift,
     ladder,
@@ -22,11 +23,10 @@ from scripts.tables import (
     spans,
     stages,
     stationary,
+    tensors as tensors_table,
     training,
     transformed,
 )
-from scripts.tables import bounds as bounds_of
-from scripts.tables import tensors as tensors_table
 from scripts.tables.chain import chain, optional, skipped_row
 from scripts.tables.columns import COLUMNS, DOCUMENTS, read_tables, result_key, taken, write_table
 from scripts.tables.records import read_record, tried

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from scripts.common.errors import UserError
 from scripts.common.files import tree_size
 from scripts.common.location import Location
-from scripts.common.serving import PROCESSES, TRAFFIC, reached
-from scripts.common.serving import serving as served
+from scripts.common.serving import PROCESSES, TRAFFIC, reached, serving as served
 from scripts.machine.copies import room_for
 from scripts.machine.pacing import Emulated
 

@@ -134,6 +134,16 @@ def test_an_object_that_has_changed_since_it_was_placed_is_named(corpus, placed,
     assert unnamed(loader, options) or "ETag has changed" in text
 
 
+@pytest.mark.parametrize("damage", ["gone", "cut", "other", "lacks"])
+def test_an_index_that_is_not_whole_is_named(corpus, placed, damage):
+    index = placed.location("s3_boto3").index / "train" / "index.json"
+    text = index.read_text()
+    changed = {"cut": text[: len(text) // 2], "other": '{"objects": []}', "lacks": text.replace("000003.npy", "3.npy")}
+    index.unlink() if damage == "gone" else index.write_text(changed[damage])
+    with pytest.raises(UserError, match=r"index\.json.*([Dd]elete|place|again)"):
+        epoch_of(corpus, placed, "s3_boto3", {"fetchers": 0})
+
+
 def named(corpus, placed, loader, options, key) -> str:
     """Return the error of an epoch, which names the object and shows no secret."""
     with pytest.raises(Exception) as raised:

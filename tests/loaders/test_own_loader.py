@@ -6,12 +6,14 @@ import random
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import soundfile
 import yaml
 
+from scripts.common import plugins
 from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
@@ -19,6 +21,7 @@ from scripts.common.plan_file import CALL
 from scripts.common.request import LoaderRequest
 from scripts.kinds import image
 from scripts.loaders import _own, _own_epochs
+from scripts.loaders._bundle import Program
 from scripts.machine.folders import location_of
 from scripts.measure import by_hand, one_run
 from scripts.measure.run import _one_line
@@ -36,14 +39,14 @@ EXAMPLE = re.search(r"<!-- file: mine.py -->\n```python\n(.*?)```", PAGE, re.DOT
 WHOLE = '''"""A whole loader."""
 from contextlib import contextmanager
 import torch
-from scripts.loaders import numpy_memmap
+from scripts.common import plugins
 FORMAT = "memmap"
 SETTINGS = ("workers", "prefetch")
 OPTIONS = {"gather": {"enum": ["batch", "item"], "default": "item"}}
 
 @contextmanager
 def open_epochs(request):
-    with numpy_memmap.open_epochs(request) as epoch:
+    with plugins.load("loaders", "numpy_memmap").open_epochs(request) as epoch:
         yield epoch
 '''
 
@@ -342,7 +345,7 @@ WRONG = [
     ({"name": "ring"}, EXAMPLE, "one of feedrate's loaders"),
     ({}, EXAMPLE.replace('"wav"', '"wave"'), "Did you mean 'wav'"),
     ({}, EXAMPLE.replace('FORMAT = "wav"', ""), "FORMAT: found nothing"),
-    ({}, EXAMPLE.replace("def dataset", "def data"), "found no open_epochs and no dataset"),
+    ({}, EXAMPLE.replace("def dataset", "def data"), "found none of make_loader, open_epochs, dataset"),
     ({}, EXAMPLE.replace("(Dataset):", "(Dataset)"), "mine.py, line 9: class MyDataset(Dataset)"),
     ({}, EXAMPLE + "SETTINGS = tuple(dir())\n", "allowed is a plain value"),
     ({"gather": ["item"]}, EXAMPLE, "found an unknown key"),
@@ -502,3 +505,21 @@ def test_what_a_decoder_may_vary_by_is_told_from_other_images(runner, tmp_path, 
         assert 0 < record["verification"]["largest_difference"] <= 7
     else:
         assert record["status"] == "failed" and words in record["reason"]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_program_that_is_handed_out_is_a_loader_of_ones_own(placed, tmp_path, workers):
+    """With its format named: so a user can change it, and measure what that gives."""
+    loader, request = plugins.load("loaders", "torchaudio"), request_for(placed, workers=workers)
+    settings = {"device": "cpu", "batch_size": 4, "workers": workers, "prefetch": 2, "pin_memory": False}
+    program = Program({**settings, "decoder": "soundfile"}, request.sample, request.data, 0)
+    text = program.text(Path(loader.__file__))
+    (tmp_path / "mine.py").write_text(f'"""As handed out."""\nFORMAT = "wav"\n\n{text}\n')
+    mine = _own_epochs.imported(_own.declared("mine", str(tmp_path / "mine.py")))
+    sys.path.remove(str(tmp_path))
+    found = []
+    for module, how in ((mine, {}), (loader, {"options": {"decoder": "soundfile"}})):
+        with module.open_epochs(replace(request, **how)) as epoch:
+            found.append([batch for number in range(2) for batch in epoch(number)])
+    for own, ours in zip(*found, strict=True):
+        assert own.keys() == ours.keys() and all(bool((own[name] == ours[name]).all()) for name in ours)

@@ -347,7 +347,6 @@ from contextlib import contextmanager
 FORMAT = "memmap"
 REQUIRES = {requires}
 SETTINGS = ()
-SNIPPET = "loader = []"
 
 
 @contextmanager

@@ -32,14 +32,14 @@ print(*(job.wait() for job in jobs), flush=True)
 sys.stdin.read()
 """
 WHOLE = """from contextlib import contextmanager
-from scripts.loaders import numpy_memmap
+from scripts.common import plugins
 FORMAT = "memmap"
 OPTIONS = {{"gather": {{"enum": ["batch", "item"], "default": "item"}}}}
 
 @contextmanager
 def open_epochs(request):
     {first}
-    with numpy_memmap.open_epochs(request) as epoch:
+    with plugins.load("loaders", "numpy_memmap").open_epochs(request) as epoch:
         yield epoch
 """
 # It waits beside a worker that would wait for ever, as those of some libraries do.

@@ -17,7 +17,7 @@ OWN = '''"""Delivers the items of memmap in the order that `positions` gives, in
 from contextlib import contextmanager
 import numpy as np
 import torch
-from scripts.loaders import numpy_memmap
+from scripts.common import plugins
 from scripts.common.request import batches_of
 FORMAT = "memmap"
 SETTINGS = ()
@@ -40,8 +40,8 @@ def random_in_proof(request, number):
 @contextmanager
 def open_epochs(request):
     from dataclasses import replace
-    options = {{"gather": "batch", "reuse": False}}
-    with numpy_memmap.open_epochs(replace(request, shuffle=False, workers=0, options=options)) as epoch:
+    request = replace(request, shuffle=False, workers=0, options={{"gather": "batch", "reuse": False}})
+    with plugins.load("loaders", "numpy_memmap").open_epochs(request) as epoch:
         whole = [{{key: value.clone() for key, value in batch.items()}} for batch in epoch(0)]
     whole = {{key: torch.cat([batch[key] for batch in whole]) for key in whole[0]}}
     memory = {{key: value[:request.batch_size].clone() for key, value in whole.items()}}

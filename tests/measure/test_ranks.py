@@ -25,8 +25,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest, Share
 from scripts.machine.cores import cores_of_ranks
-from scripts.measure import across, by_hand, nodes, one_run, training
-from scripts.measure import ranks as ranks_of_run
+from scripts.measure import across, by_hand, nodes, one_run, ranks as ranks_of_run, training
 from scripts.measure.ranks import LateError, Rank
 from scripts.measure.tasks.ddp import run_ddp
 from scripts.measure.verify import Verifier

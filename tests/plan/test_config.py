@@ -19,8 +19,7 @@ from scripts.common.errors import UserError
 from scripts.common.location import PATH
 from scripts.common.published import published_names, read_published
 from scripts.common.vocabulary import CACHES
-from scripts.plan import config as configuration
-from scripts.plan import sizes
+from scripts.plan import config as configuration, sizes
 from scripts.plan.experiment import Plan
 from scripts.plan.sweep import slug
 from tests.support.programs import PROJECT

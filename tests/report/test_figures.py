@@ -4,8 +4,7 @@ import io
 import re
 
 import pytest
-from matplotlib import colors
-from matplotlib import pyplot as plt
+from matplotlib import colors, pyplot as plt
 from matplotlib.text import Text
 
 from scripts.report import charts, draw_figures, render_report

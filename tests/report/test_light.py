@@ -6,12 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from scripts.report import light as light_page
-from scripts.report import render_report
+from scripts.report import light as light_page, render_report
 from tests.support import browser
 from tests.support.made_runs import Made
-from tests.support.report_pages import Page, links, report_of, section
-from tests.support.report_pages import sections as sections_of
+from tests.support.report_pages import Page, links, report_of, section, sections as sections_of
 
 FULL = "report/index.html"
 LONGEST_ADDRESS = 2 * 1024 * 1024  # of what Chromium opens

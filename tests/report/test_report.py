@@ -8,8 +8,7 @@ import subprocess
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.report import charts, draw_figures, render_report
-from scripts.report import names as report_names
+from scripts.report import charts, draw_figures, names as report_names, render_report
 from tests.support.made_runs import Made, example, explained
 from tests.support.programs import PROJECT, program_line
 from tests.support.report_pages import Page, links, report_of, rows_in, sections, spaced, tables_of

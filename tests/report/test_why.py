@@ -3,8 +3,7 @@
 import pytest
 
 from scripts.report.sentences import answer_of
-from scripts.report.why import NOW as NOW_TITLE
-from scripts.report.why import reasons
+from scripts.report.why import NOW as NOW_TITLE, reasons
 from tests.support.made_runs import Made, explained
 from tests.support.report_pages import tables_of
 

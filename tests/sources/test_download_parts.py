@@ -27,8 +27,7 @@ from scripts.common.decode import open_recording
 from scripts.common.errors import UserError
 from scripts.prepare.arguments import complete_options
 from scripts.sources import audioset
-from scripts.sources._audioset import client as download_client
-from scripts.sources._audioset import preflight, ranged
+from scripts.sources._audioset import client as download_client, preflight, ranged
 from scripts.sources._audioset.client import SECRET_OPTIONS, check_options, secrets_of
 from scripts.sources._audioset.cut import NotUsable, cut_segment
 from scripts.sources._audioset.faults import (

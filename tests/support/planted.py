@@ -12,12 +12,13 @@ import torch
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.common.sample import audio
+from scripts.common.vocabulary import STAGES as LOADING
 from scripts.loaders import _torch
 from scripts.measure import protocol
 from scripts.measure.sink import Sink
 from scripts.measure.step import Stepped, wait
 
-STAGES = (*_torch.STAGES, "decode")
+STAGES = (*LOADING, "decode")
 
 
 class Clock:

@@ -28,8 +28,7 @@ from scripts.machine.objects import Getter, bucket_of, read_index
 from scripts.machine.pacing import Emulated
 from scripts.machine.signing import KEY, SECRET, made_up
 from scripts.machine.traffic import counted as traffic
-from scripts.tiers._objects import servers
-from scripts.tiers._objects import upload as uploading
+from scripts.tiers._objects import servers, upload as uploading
 from scripts.tiers._objects.upload import upload
 from tests.support import small_disks
 from tests.support.object_faults import BUCKET, Faulty, faulty, filled, location_on

@@ -41,17 +41,16 @@ BROKEN = '''"""A loader that loses the last item of each batch."""
 
 from contextlib import contextmanager
 
-from scripts.loaders import numpy_memmap
+from scripts.common import plugins
 
 FORMAT, REQUIRES, SETTINGS = "memmap", ("torch", "numpy"), ("workers",)
-SNIPPET = "loader = []"
 
 
 @contextmanager
 def open_epochs(request):
     """Yield an epoch function that gives too little."""
     request.options.update(gather="batch", reuse=False)
-    with numpy_memmap.open_epochs(request) as whole:
+    with plugins.load("loaders", "numpy_memmap").open_epochs(request) as whole:
         yield lambda number: ({key: value[:-1] for key, value in batch.items()} for batch in whole(number))
 '''
 

@@ -92,6 +92,11 @@ def empty_like(rows, items):
     return empty_batch(items, rows.shape[1:], str(rows.dtype).removeprefix("torch."))
 
 
+def stacked(views):
+    """Return a copy of items, each a tensor, as a batch: by torch's threads."""
+    return torch.stack(views, out=empty_like(views[0][None], len(views)))
+
+
 def empty_shared(shape, dtype):
     """Return an unfilled tensor in shared memory, where torch's own collating puts a worker's batch."""
     like = torch.empty(0, dtype=dtype)

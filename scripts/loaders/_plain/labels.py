@@ -24,3 +24,8 @@ def labels_in(about, classes=None):
         for row, one in zip(found["labels"].numpy(), about, strict=True):
             row[one["classes"]] = 1.0
     return found | {name: torch.tensor([one[name] for one in about]) for name in COLUMNS if name in about[0]}
+
+
+def columns_of(found, key):
+    """Return the data, `key`, and the labels of what holds both, an item or all of them."""
+    return {name: found.get(name) for name in (key, *COLUMNS)}

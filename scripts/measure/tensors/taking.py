@@ -160,8 +160,7 @@ def measure(wanted: Tensors) -> dict[str, Any]:
 
     from scripts.common.corpus import Corpus
     from scripts.machine import host
-    from scripts.measure.tensors import items as places
-    from scripts.measure.tensors import methods
+    from scripts.measure.tensors import items as places, methods
 
     record = new_record(wanted)
     torch.set_num_threads(record["threads"])

@@ -374,7 +374,7 @@ import subprocess
 from contextlib import contextmanager
 from dataclasses import replace
 
-from scripts.loaders import numpy_memmap
+from scripts.common import plugins
 
 FORMAT = "memmap"
 SETTINGS = ("workers",)
@@ -383,7 +383,7 @@ SETTINGS = ("workers",)
 @contextmanager
 def open_epochs(request):
     options = {"gather": "batch", "reuse": False}
-    with numpy_memmap.open_epochs(replace(request, options=options)) as epoch:
+    with plugins.load("loaders", "numpy_memmap").open_epochs(replace(request, options=options)) as epoch:
         helper = subprocess.Popen(["sleep", "600"])
         yield epoch
         helper.kill()
