@@ -328,7 +328,7 @@ def test_what_was_measured_is_what_is_said(tmp_path, monkeypatch):
     path = make_results(tmp_path, [Made("webdataset", "ram", [1.0, 3.0], "webdataset")])
     module = plugins.load("loaders", "webdataset")
     said = (plugins.describe(module), module.ORDER)
-    for name, value in {"__doc__": "Another.", "ORDER": "other", "SNIPPET": "other = 1", "OPTIONS": {}}.items():
+    for name, value in {"__doc__": "Another.", "ORDER": "other", "OPTIONS": {}}.items():
         monkeypatch.setattr(module, name, value)
     tables = tables_from(tmp_path, read_plan(path))
     for row in (*tables["ranking"], *tables["best"]):
