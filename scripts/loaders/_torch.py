@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
-from scripts.loaders._transformed import collating
+from scripts.loaders._transformed import InEpoch, Told, collating, kept_transformed
 from scripts.machine import gpu
 
 Batch = dict[str, Any]
@@ -31,8 +31,13 @@ class EpochBatches:
         self.epoch = 0
 
     def __iter__(self) -> Iterator[list[int]]:
+        told = self.request.applied is not None and self.request.applied.random
         for positions in batches_of(epoch_order(self.request, self.epoch), self.request.batch_size):
-            yield positions.tolist()
+            batch = positions.tolist()
+            if told:
+                batch = InEpoch(batch)
+                batch.epoch = self.epoch
+            yield batch
 
 
 def to_device(batches: Iterator[Batch], request: LoaderRequest) -> Iterator[Batch]:
@@ -71,15 +76,20 @@ def received(sent: Iterator[Batch], request: LoaderRequest, kept: Batch | None) 
     transfer is left out, counts in place of which `kept` is given.
     """
     if kept:
-        sent = in_place_of_counts(sent, collating(request, as_is)(kept))
+        sent = in_place_of_counts(sent, kept_transformed(request, kept))
     elif request.workers:
         sent = map(unpacked, sent)
     return to_device(sent, request)
 
 
-def sent_by(request: LoaderRequest, collate: Callable[..., Any], kept: Batch | None) -> Callable[..., Any]:
-    """Return `collate` with what a worker does to a batch before it is sent, for `received`."""
-    collate = collating(request, collate)
+def sent_by(
+    request: LoaderRequest, collate: Callable[..., Any], kept: Batch | None, dataset: Any = None
+) -> Callable[..., Any]:
+    """Return `collate` with what a worker does to a batch before it is sent, for `received`.
+
+    `dataset`: of a map-style one, from which a transform may read.
+    """
+    collate = collating(request, collate, dataset)
     if kept:
         return lambda items: count_alone(collate(items))
     return (lambda items: packed(collate(items))) if request.workers else collate
@@ -192,12 +202,10 @@ def epochs_of(
             kept = collate([dataset[0]] * request.batch_size)
     if "read" in request.without:
         dataset = (AgainByBatch if by_batch else Again)(dataset, sent=request.workers > 0)
-    batches = EpochBatches(request)
-    parts = {
-        "dataset": dataset,
-        "batch_sampler": batches,
-        "collate_fn": sent_by(request, collate, kept),
-    }
+    batches, collate_fn = EpochBatches(request), sent_by(request, collate, kept, dataset)
+    if request.applied and request.applied.random:
+        dataset = Told(dataset, request.applied)
+    parts = {"dataset": dataset, "batch_sampler": batches, "collate_fn": collate_fn}
     if request.spans:
         parts = request.spans.watching(**parts)
     if request.workers and request.start_method != "fork":

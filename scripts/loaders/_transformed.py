@@ -3,9 +3,15 @@
 A loader on torch's DataLoader has it in its workers, where it has some, and else in the training's process, as a
 transform in a Dataset is. Of a library whose threads do the reading, batches are transformed in the training's process.
 On the device, a whole batch is transformed at once, after its copy.
+
+What is random is seeded for each item by the epoch and its number, whichever process does it: so that every loader has
+the same work, and what comes can be held to it. A transform with SECOND gets another item of the data set, which is
+read for it in the worker.
 """
 
+import hashlib
 import os
+import random
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import util
@@ -13,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from scripts.common import plugins
+from scripts.common.errors import UserError
 from scripts.common.request import LoaderRequest
 
 Batch = Mapping[str, Any]
@@ -22,8 +29,8 @@ WORKER, PROCESS, DEVICE = "worker", "process", "device"
 class Applied:
     """What makes other items of those that are read; built once in each process, when it is first used."""
 
-    def __init__(self, transform: Mapping[str, Any], key: str, rate: int | None) -> None:
-        self.transform, self.key, self.rate = transform, key, rate
+    def __init__(self, transform: Mapping[str, Any], key: str, rate: int | None, seed: int = 0) -> None:
+        self.transform, self.key, self.rate, self.seed, self.epoch = transform, key, rate, seed, 0
         self.made: dict[tuple[int, str], tuple[Any, Any]] = {}
         self.collated = False  # whether a DataLoader's collating does it; known once a loader is open
 
@@ -33,9 +40,35 @@ class Applied:
     @property
     def random(self) -> bool:
         """Whether the same item may come out otherwise."""
+        return getattr(self._module, "RANDOM", True)
+
+    @property
+    def second(self) -> bool:
+        """Whether it gets another item of the data set as well."""
+        return getattr(self._module, "SECOND", False)
+
+    @property
+    def _module(self) -> ModuleType:
         own = "file" in self.transform
-        module = _imported(self.transform["file"]) if own else plugins.load("transforms", self.transform["transform"])
-        return getattr(module, "RANDOM", True)
+        return _imported(self.transform["file"]) if own else plugins.load("transforms", self.transform["transform"])
+
+    def drawn(self, *what: int) -> int:
+        """Return a number below 2**32 that is the same for the same seed, epoch and `what`, in any process."""
+        text = ",".join(map(str, (self.seed, self.epoch, *what)))
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
+
+    def seeded(self, number: int, function: Callable[..., Any], *data: Any) -> Any:
+        """Return what a function makes of an item, its randomness seeded by the epoch and the item's number."""
+        import numpy as np
+        import torch
+
+        if self.random:
+            seed = self.drawn(number)
+            torch.manual_seed(seed)
+            if "file" in self.transform:
+                random.seed(seed)
+                np.random.seed(seed)
+        return function(*data)
 
     def place(self, request: LoaderRequest) -> str:
         """Return the place of work, a key of the column `transformed_in`, once the loader is open."""
@@ -49,7 +82,8 @@ class Applied:
 
         item, _ = self.functions("cpu")
         with torch.no_grad():
-            made = item(torch.zeros(sample.shape, dtype=getattr(torch, sample.dtype)))
+            zeros = torch.zeros(sample.shape, dtype=getattr(torch, sample.dtype))
+            made = item(*[zeros] * (1 + self.second))
         return made.numel() * made.element_size()
 
     def functions(self, device: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
@@ -65,26 +99,34 @@ class Applied:
         if "file" not in self.transform:
             module = plugins.load("transforms", self.transform["transform"])
             made = module.make(self.rate, self.transform["options"], device)
-            return lambda item: made(item[None])[0], made
+            return lambda *items: made(*(item[None] for item in items))[0], made
         own = _imported(self.transform["file"])
         by_item, by_batch = getattr(own, "item", None), getattr(own, "batch", None)
         if by_item is None and by_batch is None:
             raise ValueError(f"{self.transform['file']}: found no item(data) and no batch(data); one is needed")
         return (
-            by_item or (lambda item: by_batch(item[None])[0]),
-            by_batch or (lambda data: torch.stack([by_item(one) for one in data])),
+            by_item or (lambda *items: by_batch(*(item[None] for item in items))[0]),
+            by_batch or (lambda *data: torch.stack([by_item(*one) for one in zip(*data, strict=True)])),
         )
 
-    def item_by_item(self, batch: Batch) -> Batch:
-        """Return a batch whose items were transformed one after the other, stacked as torch collates them."""
+    def item_by_item(self, batch: Batch, others: Any = None) -> Batch:
+        """Return a batch whose items were transformed one after the other, stacked as torch collates them.
+
+        `others` are the items that one with SECOND gets, (items, ...).
+        """
         import torch
 
         from scripts.loaders._torch import empty_shared
 
         function, _ = self.functions(str(batch[self.key].device))
+        state = torch.get_rng_state() if self.random else None
+        data = (batch[self.key],) if others is None else (batch[self.key], others)
         with torch.no_grad():
-            rows = [function(item) for item in batch[self.key]]
+            numbers = batch["item"].tolist()
+            rows = [self.seeded(number, function, *one) for number, *one in zip(numbers, *data, strict=True)]
             out = None
+            if state is not None:
+                torch.set_rng_state(state)
             if torch.utils.data.get_worker_info() is not None:  # where torch's own collating puts it
                 out = empty_shared((len(rows), *rows[0].shape), str(rows[0].dtype).removeprefix("torch."))
             return type(batch)({**batch, self.key: torch.stack(rows, out=out)})
@@ -108,17 +150,72 @@ def _imported(path: str) -> ModuleType:
     return module
 
 
-def collating(request: LoaderRequest, collate: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `collate` of a DataLoader with the transform behind it, where a worker is to do that."""
-    if request.applied is None or request.transform_in == DEVICE:
+class InEpoch(list):
+    """The positions of a batch, and the epoch that they are of."""
+
+    epoch = 0
+
+
+class Told:
+    """A map-style data set that tells a transform, in the process that reads, which epoch a batch is of."""
+
+    def __init__(self, dataset: Any, applied: Applied) -> None:
+        self.dataset, self.applied = dataset, applied
+
+    def __getitems__(self, positions: list[int]) -> Any:
+        self.applied.epoch = getattr(positions, "epoch", self.applied.epoch)
+        return read(self.dataset, positions)
+
+
+def read(dataset: Any, positions: list[int]) -> Any:
+    """Return what a map-style data set gives for several positions, to be collated."""
+    if hasattr(dataset, "__getitems__"):
+        return dataset.__getitems__(positions)
+    return [dataset[position] for position in positions]
+
+
+def collating(request: LoaderRequest, collate: Callable[..., Any], dataset: Any = None) -> Callable[..., Any]:
+    """Return `collate` of a DataLoader with the transform behind it, where a worker is to do that.
+
+    Of a `dataset`, another item is read for each that a transform with SECOND gets.
+    """
+    applied = request.applied
+    if applied is None or request.transform_in == DEVICE or (applied.second and dataset is None):
         return collate
-    request.applied.collated = True
-    return lambda items: request.applied.item_by_item(collate(items))
+    applied.collated = True
+
+    def transformed(items: Any) -> Batch:
+        batch, others = collate(items), None
+        if applied.second:
+            positions = [applied.drawn(number, 1) % request.items for number in batch["item"].tolist()]
+            others = collate(read(dataset, positions))[applied.key]
+        return applied.item_by_item(batch, others)
+
+    return transformed
+
+
+def kept_transformed(request: LoaderRequest, kept: Batch) -> Batch:
+    """Return a batch that is given in place of those that were not sent, as a worker would have sent it."""
+    applied = request.applied
+    if applied is None or request.transform_in == DEVICE:
+        return kept
+    return applied.item_by_item(kept, kept[applied.key].roll(1, 0) if applied.second else None)
 
 
 def arriving(request: LoaderRequest, epoch: Callable[[int], Iterator[Batch]]) -> Callable[[int], Iterator[Batch]]:
     """Return the epoch function of a loader that is open with the transform behind it, where no worker does that."""
     if request.applied is None or request.applied.collated:
         return epoch
-    done = request.applied.at_once if request.transform_in == DEVICE else request.applied.item_by_item
-    return lambda number: map(done, epoch(number))
+    applied = request.applied
+    if applied.second:
+        raise UserError(
+            f"transform {applied.transform['name']}: it reads a second item for each, and finds no data set to read it "
+            "from; allowed is a loader on torch's DataLoader over a map-style data set, with transform_in: worker."
+        )
+    done = applied.at_once if request.transform_in == DEVICE else applied.item_by_item
+
+    def epochs(number: int) -> Iterator[Batch]:
+        applied.epoch = number
+        return map(done, epoch(number))
+
+    return epochs

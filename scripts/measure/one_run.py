@@ -194,7 +194,7 @@ def measure(module: ModuleType, asked: Result, pool: Any = None, rank: Any = Non
     corpus, placed = Corpus(Path(asked.corpus)), reached(location.from_json(asked.location))
     request = request_for(record, module, corpus, placed.split(SPLIT), rank.share if rank else Share())
     if transform:
-        applied = Applied(transform, corpus.sample.key, corpus.sample_rate)
+        applied = Applied(transform, corpus.sample.key, corpus.sample_rate, request.seed)
         request = replace(request, applied=applied)
         size = applied.size(corpus.sample) / corpus.sample.bytes
         record["transformed"] = {"in": applied.place(request), "random": applied.random, "size": size}

@@ -22,6 +22,7 @@ from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import LASTING, NEXT, NOT_WARM, RANDOM, SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
 from scripts.loaders._own_epochs import users_line
+from scripts.loaders._transformed import DEVICE
 from scripts.machine import control_groups, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
@@ -357,7 +358,8 @@ class _Run:
     def _sink(self, void: bool = False) -> protocol.Sink:
         """Return a sink for the batches; of `void` data nothing is known but its form."""
         if self.request.applied and not void:
-            sink = TransformedSink(self.request.device, self.request.applied, self.corpus)
+            by_item = self.request.transform_in != DEVICE
+            sink = TransformedSink(self.request.device, self.request.applied, self.corpus, by_item)
         else:
             sink = self._reading(tasks.load(self.task).sink(self.request))
         return self._stepped(sink, self.record["step_ms"]) if self.record["step_ms"] else sink

@@ -117,9 +117,6 @@ CASES += [
     if options or program(loader, workers=0) != program(loader, workers=2)
 ]
 CASES.append(case("numpy_memmap", 0, {"allocator": "keep"}))
-IMAGE_CASES = [  # of those that read audio too
-    case(loader, 2, {}) for loader in LOADERS if {"audio", "image"} <= {*plugins.kinds(plugins.load("loaders", loader))}
-]
 
 
 @pytest.fixture(scope="module")
@@ -174,11 +171,6 @@ def test_a_program_delivers_every_item_once_bit_identical(
     """In two epochs, in different orders, in batches of the size asked for."""
     of_loader = corpus if sample_of(loader).kind == "audio" else images
     delivers_every_item(of_loader, placed, stores, warm, tmp_path, loader, workers, options)
-
-
-@pytest.mark.parametrize(("loader", "workers", "options"), IMAGE_CASES)
-def test_a_program_for_audio_is_one_for_images_too(images, placed, stores, warm, tmp_path, loader, workers, options):
-    delivers_every_item(images, placed, stores, warm, tmp_path, loader, workers, options)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")

@@ -66,13 +66,15 @@ def asked(corpus, placed, loader, name="log_mel", entries=None, **changes):
 def test_an_item_by_itself_is_as_in_a_batch(corpus, name):
     item, batch = applied_to(corpus, name).functions("cpu")
     data = torch.stack([torch.from_numpy(corpus.delivered(one)) for one in list(corpus.items("train"))[:5]])
-    together, apart = batch(data), torch.stack([item(row) for row in data])
+    second = plugins.load("transforms", name).__dict__.get("SECOND", False)
+    data = (data, data.roll(1, 0)) if second else (data,)
+    together, apart = batch(*data), torch.stack([item(*rows) for rows in zip(*data, strict=True)])
     assert together.shape == apart.shape and together.dtype == torch.float32 and torch.isfinite(together).all()
     if not plugins.load("transforms", name).RANDOM:
         assert torch.allclose(together, apart, rtol=1e-3, atol=1e-4)
-        assert torch.equal(together, batch(data))
+        assert torch.equal(together, batch(*data))
     else:
-        assert not torch.equal(together, batch(data))
+        assert not torch.equal(together, batch(*data))
 
 
 def test_shapes_follow_from_options(corpus):
@@ -107,6 +109,59 @@ def test_a_loader_delivers_each_item_transformed(corpus, placed, loader, where):
     for number, row in found.items():
         right = function(torch.from_numpy(items[number]))
         assert torch.isclose(row, right, rtol=1e-3, atol=1e-4).float().mean() > 0.99
+
+
+@pytest.mark.parametrize("name", ["random_gain", "noise"])
+def test_what_is_random_is_the_same_whichever_process_does_it(corpus, placed, name):
+    """By the epoch and the item: in other workers, in another loader, in the training's process; and held to it."""
+    found = {}
+    for loader, workers in (("npy", 2), ("npy", 0), ("soundfile", 1), ("ring", 0)):
+        if (name, loader) == ("noise", "ring"):
+            continue
+        request = asked(corpus, placed, loader, name, workers=workers)
+        with opened(plugins.load("loaders", loader), request) as epoch:
+            for number in range(2):
+                sink = TransformedSink("cpu", request.applied, corpus)
+                for batch in epoch(number):
+                    sink.consume(batch)
+                    for item, row in zip(batch["item"].tolist(), data_of(batch), strict=True):
+                        found.setdefault((number, item), []).append(row.clone())
+    for rows in found.values():
+        assert len(rows) == 4 - (name == "noise") and all(torch.allclose(rows[0], row, atol=1e-6) for row in rows)
+    assert not any(torch.equal(rows[0], found[1, item][0]) for (number, item), rows in found.items() if number == 0)
+
+
+def test_another_random_gain_than_that_of_the_item_is_caught(corpus, placed):
+    request = asked(corpus, placed, "npy", "random_gain", workers=1)
+    with opened(plugins.load("loaders", "npy"), request) as epoch:
+        batch = next(iter(epoch(0)))
+    TransformedSink("cpu", request.applied, corpus).consume(batch)
+    with pytest.raises(ValueError, match="is not what it makes of that item"):
+        TransformedSink("cpu", request.applied, corpus).consume({**batch, "audio": batch["audio"] * 1.01})
+
+
+def test_randomness_that_no_seed_reaches_is_no_fault(corpus, placed, tmp_path):
+    text = "import os\n\n\ndef item(audio):\n    return audio * (1 + os.urandom(1)[0] / 100)\n"
+    (tmp_path / "mine.py").write_text(text)
+    request = asked(corpus, placed, "npy", "mine", {"mine": {"file": str(tmp_path / "mine.py")}}, workers=1)
+    with opened(plugins.load("loaders", "npy"), request) as epoch:
+        TransformedSink("cpu", request.applied, corpus).consume(next(iter(epoch(0))))
+
+
+def test_a_second_item_wants_a_data_set_to_read_it_from(corpus, placed):
+    with (
+        pytest.raises(UserError, match="finds no data set"),
+        opened(plugins.load("loaders", "ring"), asked(corpus, placed, "ring", "noise")),
+    ):
+        pass
+    request = asked(corpus, placed, "npy", "noise", workers=1)
+    items = {item.index: torch.from_numpy(corpus.delivered(item)) for item in corpus.items("train")}
+    with opened(plugins.load("loaders", "npy"), request) as epoch:
+        for batch in epoch(0):
+            for number, row in zip(batch["item"].tolist(), batch["audio"], strict=True):
+                rest = (row - items[number]).flatten()
+                alike = [torch.corrcoef(torch.stack([rest, one.flatten()]))[0, 1] for one in items.values()]
+                assert max(alike) > 0.999
 
 
 @pytest.mark.parametrize("loader", ["soundfile", "webdataset", "numpy_memmap", "ring"])
