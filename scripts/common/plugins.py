@@ -301,6 +301,7 @@ def declared(module: ModuleType) -> dict[str, Any]:
         "requires": list(module.REQUIRES),
         "preloads": getattr(module, "PRELOADS", False),
         **({} if sharing(module) == EXACT else {"sharing": sharing(module)}),
+        **({} if getattr(module, "CHECK", EXACT) == EXACT else {"check": module.CHECK}),
     }
 
 

@@ -86,6 +86,13 @@ LIFETIMES = {  # of a batch
     LASTING: Term("lasting", about="a batch is valid as long as it is kept"),
 }
 EXACT = "exact"
+ITEMS, NO_CHECK = "items", "none"
+CHECKS = {  # what the items of a user's own loader are held to
+    EXACT: Term("exact", about="each item is the corpus's, bit by bit, with its labels, once an epoch"),
+    "slice": Term("slices", about="each item is a piece of its recording, bit by bit"),
+    ITEMS: Term("items", about="which items came and how often is counted; values are finite"),
+    NO_CHECK: Term("none", about="nothing is checked: the rate alone"),
+}
 SHARING = {  # what the ranks of a loader deliver of an epoch, together; see scripts/measure/across.py
     EXACT: Term("once", about="every item exactly once"),
     "repeats": Term("repeats", about="some items come again, so that all ranks have the same number"),

@@ -3,7 +3,8 @@
 The plan reads from it what a loader declares, as literals and without running it: it may import torch at its top. A run
 imports it, with what is beside it. It has `make_loader` as any loader, or `dataset(request)` that returns an ordinary
 map-style Dataset whose item is the audio of an item, an image or an array; `_own_epochs.py` then adds labels, padding,
-batches, workers and ranks. Or it has `open_epochs(request)`, for what neither can be.
+batches, workers and ranks. `loader(request)` returns a DataLoader or another iterable of batches, with sampling and
+collating of its own. What its items are held to is CHECK (`measure/own_items.py`).
 """
 
 import ast
@@ -17,7 +18,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
 from scripts.common.settings import OF_DATA_LOADER, OF_WORKERS
-from scripts.common.vocabulary import EXACT, NEXT, RANDOM, STAGES, simplify
+from scripts.common.vocabulary import CHECKS, EXACT, NEXT, RANDOM, STAGES, simplify
 
 DEFAULTS = {
     "ENV": isolated.DEFAULT,
@@ -32,8 +33,9 @@ DEFAULTS = {
     "SHARING": EXACT,
     "PIXEL_LIMIT": 0,
     "PIXELS_VARY": False,
+    "CHECK": EXACT,
 }
-ENTRY = ("make_loader", "open_epochs", "dataset")
+ENTRY = ("make_loader", "open_epochs", "loader", "dataset")
 
 
 def declared(name: str, file: str) -> ModuleType:
@@ -69,8 +71,13 @@ def declared(name: str, file: str) -> ModuleType:
         )
     if set(module.SETTINGS) & {"workers", "prefetch"} == {"workers", "prefetch"}:
         module.simplify = simplify
+    if module.CHECK not in CHECKS:
+        raise UserError(
+            f"file: {file}: CHECK: found {module.CHECK!r}, allowed are {', '.join(CHECKS)}."
+            f"{nearest(module.CHECK, CHECKS)} Correct it (docs/own_loader.md)."
+        )
     if "dataset" in _defined(tree):
-        module.STAGES = module.STAGES or STAGES
+        module.STAGES = module.STAGES or (STAGES if module.CHECK == EXACT else ())
         module.SETTINGS = OF_DATA_LOADER if module.SETTINGS == OF_WORKERS else module.SETTINGS
     return module
 

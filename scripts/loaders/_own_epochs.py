@@ -7,7 +7,7 @@ import linecache
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module, util
@@ -16,9 +16,11 @@ from types import ModuleType
 from typing import Any
 
 from scripts.common.errors import UserError
+from scripts.common.labels import read_labels
 from scripts.common.request import LoaderRequest
 from scripts.common.sample import Sample
-from scripts.loaders import _harness
+from scripts.common.vocabulary import EXACT, NO_CHECK
+from scripts.loaders import _followed as _following, _harness, _torch
 
 
 def imported(module: ModuleType) -> ModuleType:
@@ -36,6 +38,8 @@ def imported(module: ModuleType) -> ModuleType:
     with suppress(ImportError):  # where a library is isolated
         import_module("cloudpickle").register_pickle_by_value(real)  # a worker that is no fork cannot import it
     opened = getattr(real, "open_epochs", None)
+    if opened is None and (module.CHECK != EXACT or hasattr(real, "loader")):
+        opened = partial(_followed, module, real)
     if opened is None:
         real.STAGES = module.STAGES
         make = None if hasattr(real, "make_loader") else real.dataset
@@ -53,6 +57,69 @@ def _opened(module: ModuleType, make: Any, path: Path, request: LoaderRequest) -
         data_loader = import_module("scripts.loaders._plain.data_loader").data_loader
         module.make_loader = lambda data, **how: data_loader(labelled(make, request, path.parent), **how)  # noqa: ARG005
     return _harness.open_epochs(module, request)
+
+
+@contextmanager
+def _followed(module: ModuleType, real: ModuleType, request: LoaderRequest) -> Iterator[Any]:
+    """Yield the epoch function of the user's own `loader(request)`, or of a DataLoader over `dataset(request)`.
+
+    Its batches are the user's, beside the numbers of their items; with CHECK = "exact" their data, with its labels.
+    """
+    import torch
+
+    if request.applied is not None:
+        raise UserError("transform: found one for a file with items of its own; allowed is none. Do it in the file.")
+    made = real.loader(request) if hasattr(real, "loader") else _default_loader(real, request)
+    loader, about = _following.follow(made, getattr(real, "numbers", None))
+    if module.CHECK != NO_CHECK and not about.numbered:
+        raise UserError(
+            f'CHECK: found "{module.CHECK}" of a loader whose items have no numbers, such as one over an '
+            f'IterableDataset; allowed is "{NO_CHECK}", or numbers(batch) in the file, which returns those of a batch '
+            "(docs/own_loader.md)."
+        )
+    exact = module.CHECK == EXACT
+    labels = dict(
+        zip(("item", "target", "labels"), map(torch.from_numpy, read_labels(request.label_folder)), strict=True)
+    )
+
+    def epoch(number: int) -> Iterator[dict[str, Any]]:
+        if hasattr(real, "begin"):
+            real.begin(made, number)
+        came = 0
+        for found in loader:
+            batch = found.batch if request.device == "cpu" else _following.moved(found.batch, request.device)
+            count = _following.size_of(batch) if found.numbers is None else len(found.numbers)
+            numbers = torch.arange(came, came + count) if found.numbers is None else found.numbers
+            came += count
+            if exact:
+                rest = {name: rows[numbers].to(request.device) for name, rows in labels.items()}
+                yield {request.sample.key: _data_of(batch, request.sample), **rest}
+            else:
+                beside = (found.substituted, found.worker, about.expected, about.workers)
+                yield {"item": numbers, "own": batch, "beside": beside}
+
+    try:
+        yield epoch
+    finally:
+        inner = next(iter(getattr(made, "pipeline", ())), made)
+        if hasattr(inner, "_iterator"):
+            _torch.stop_workers(inner)
+
+
+def _default_loader(real: ModuleType, request: LoaderRequest) -> Any:
+    """Return a DataLoader over the user's `dataset(request)`, by the settings of the request."""
+    from torch.utils.data import DataLoader, IterableDataset
+
+    dataset = real.dataset(request)
+    streamed = isinstance(dataset, IterableDataset)
+    return DataLoader(dataset, shuffle=not streamed or None, **_torch.of_data_loader(vars(request)))
+
+
+def _data_of(batch: Any, sample: Sample) -> Any:
+    """Return the data of a batch that is exact: by its name, or the first tensor."""
+    if isinstance(batch, Mapping) and sample.key in batch:
+        return batch[sample.key]
+    return next(_following.leaves(batch), None)
 
 
 def labelled(make: Any, request: LoaderRequest, folder: Path) -> Any:

@@ -45,6 +45,7 @@ FOUND += (
     "epoch_start_from",
     "ceiling",
     "transformed",
+    "own",
 )
 
 
@@ -209,7 +210,7 @@ def measure(module: ModuleType, asked: Result, pool: Any = None, rank: Any = Non
     owners = 1 if pool is None else 2  # this process, and the server that it is a fork of
     if proof:
         record["proof"] = facts.relied_on(vars(asked), proof)
-        record |= {name: proof[name] for name in ("order", "lifetime")}
+        record |= {name: proof.get(name) for name in ("order", "lifetime", "own")}
         if pool is None and asked.mode == "run":
             pool = ceiling.pool_of(min(request.batch_size, request.items), request.sample)
     if pool is not None:

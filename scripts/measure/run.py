@@ -20,16 +20,28 @@ from scripts.common.counting import DISTURBED_PERCENT
 from scripts.common.errors import advice
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
-from scripts.common.vocabulary import LASTING, NEXT, NOT_WARM, RANDOM, SPLIT, SWEPT, TRAINING, VALIDATION, VERIFICATION
+from scripts.common.vocabulary import (
+    EXACT,
+    LASTING,
+    NEXT,
+    NOT_WARM,
+    RANDOM,
+    SPLIT,
+    SWEPT,
+    TRAINING,
+    VALIDATION,
+    VERIFICATION,
+)
 from scripts.loaders._own_epochs import users_line
 from scripts.loaders._transformed import DEVICE
 from scripts.machine import control_groups, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
-from scripts.measure import ceiling, changed, checksums, order, protocol, spans, tasks
+from scripts.measure import ceiling, changed, checksums, order, own_items, protocol, spans, tasks
 from scripts.measure.bottleneck_trials import Explanation
 from scripts.measure.declared import not_as_declared
 from scripts.measure.launch import out_of_memory_kills
+from scripts.measure.own_items import OwnSink, OwnVerifier, check_of
 from scripts.measure.protocol import Epoch, Times, rate, utilisation
 from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
@@ -100,8 +112,12 @@ def measure(
         times = how[asked.mode]()
         record["times"] = asdict(times)
         record["verification"] = run.verification()
+        if run.own and asked.mode in ("epochs", "proof"):
+            record["own"] = run.verifier.found()
         if run.sound and asked.mode in ("epochs", "run"):
             run.look_back(times)
+        if run.own and record["own"]:
+            record["warnings"] = [*record["warnings"], *own_items.warnings_of(record["own"])]
     except Exception as error:
         traceback.print_exc()
         record["verification"] = run.verification()
@@ -138,6 +154,7 @@ class _Run:
         self.clock = gpu.clock_of(request.device, CLOCK)
         self.reached = gpu.reached(request.device)
         varying = request.sample.kind == "image" and prod(request.sample.shape) >= MEANS
+        self.own = check_of(module) != EXACT  # whether its items are the user's own
         self.tolerance = plugins.pixel_tolerance(module, record["settings"], request.sample) if varying else 0
         self.agreed = wanted.rank.agreed if wanted.rank else bool
         self.groups = tuple(control_groups.joined)
@@ -155,7 +172,7 @@ class _Run:
     def verifier(self) -> Verifier:
         """What an epoch is held to that is verified: the manifest, which a run of a proven result does not read."""
         of_all = self.wanted.rank and self.asked.mode == "epochs" and self.wanted.checksums
-        return Verifier(
+        return (OwnVerifier if self.own else Verifier)(
             self.corpus,
             SPLIT,
             self.request.batch_size,
@@ -166,6 +183,7 @@ class _Run:
             self.tolerance,
             # a rank has other items in each epoch: those of its verify epoch alone say nothing of the others
             dict(checksums.load(of_all)) if of_all else {},
+            level=check_of(self.module),
         )
 
     @property
@@ -190,7 +208,7 @@ class _Run:
 
         Note what was measured on the way: the order, what an epoch start takes, and how long a batch lasts.
         """
-        times, holding = Times(), Holding(self._reading(Sink(self.request.device)))
+        times, holding = Times(), Holding(self._bytes_read())
         lasting = self.record["lifetime"] == LASTING
         sink = holding if lasting else holding.sink
         with protocol.verified(self._opened, self.verifier, sink, times, self.clock) as epoch:
@@ -204,7 +222,9 @@ class _Run:
                 self.record["lifetime"] = NEXT
             holding.held.clear()
         self.record["order"] = order.measured(orders, self.verifier.items, self.request.batch_size)
-        self.record["warnings"] = not_as_declared(self.record)
+        self.record["warnings"] = [] if self.own else not_as_declared(self.record)
+        if self.own:
+            self.record["order"] = None
         if self.verifier.ok and self.wanted.checksums:
             checksums.save(self.wanted.checksums, self.verifier.sums)
         return times
@@ -255,13 +275,14 @@ class _Run:
         window = self._cold_window(times) if self.cache == "cold" else self._warm_window(times)
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
         for whole, taken in window.checksums:
-            self.different += checksums.check_against(proven, taken, whole, self.tolerance)
+            self.different += [] if self.own else checksums.check_against(proven, taken, whole, self.tolerance)
             self.delivered += sum(taken.sizes)
-        if self.record["declared"]["order"] == RANDOM:  # few shards come in the same order by chance
+        if self.record["declared"]["order"] == RANDOM and not self.own:  # few shards come in the same order by chance
             self.different += checksums.same_orders(taken for whole, taken in window.checksums if whole)
-        delivered = [[item for sums in taken for item in sums.item.tolist()] for _, taken in window.checksums]
-        found = order.measured(delivered, proven.keys(), self.request.batch_size)
-        self.different += order.other_than_proven(self.record["order"], found)
+        if not self.own:
+            delivered = [[item for sums in taken for item in sums.item.tolist()] for _, taken in window.checksums]
+            found = order.measured(delivered, proven.keys(), self.request.batch_size)
+            self.different += order.other_than_proven(self.record["order"], found)
         times.epochs, window = window.parts, window.cold()
         found = window.start_seconds()
         cost = wanted.start_seconds if found is None else found
@@ -274,7 +295,7 @@ class _Run:
                 "epoch_start_seconds": cost,
                 "epoch_start_from": thought if found is None else "window",
                 "au_percent": window.utilisation(items_per_second),
-                "ceiling": None if self.request.applied else {"before": before, "after": after},
+                "ceiling": None if self.request.applied or self.own else {"before": before, "after": after},
             }
         return times
 
@@ -360,9 +381,15 @@ class _Run:
         if self.request.applied and not void:
             by_item = self.request.transform_in != DEVICE
             sink = TransformedSink(self.request.device, self.request.applied, self.corpus, by_item)
+        elif self.own and self.task == "read":
+            sink = self._bytes_read()
         else:
             sink = self._reading(tasks.load(self.task).sink(self.request))
         return self._stepped(sink, self.record["step_ms"]) if self.record["step_ms"] else sink
+
+    def _bytes_read(self) -> protocol.Sink:
+        """Return a sink that reads every byte of a batch."""
+        return OwnSink(self.request.device) if self.own else self._reading(Sink(self.request.device))
 
     def _reading(self, sink: protocol.Sink) -> protocol.Sink:
         """Return the sink, told what its checksums are to hold."""
@@ -427,8 +454,7 @@ class _Run:
         """Note what steps of some lengths give beside the open loader; not in its first epoch, where that is short."""
         asked, held, epoch = self.asked, self._held, following(epoch)
 
-        def sink() -> Sink:
-            return self._reading(Sink(self.request.device))
+        sink = self._bytes_read
 
         def window(step_ms: float, long: bool) -> Tried:
             return tried(epoch, self._stepped(sink(), step_ms) if step_ms else sink(), step_ms, self.clock, held, long)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from scripts.common.corpus import Corpus, Item, item_hash
+from scripts.common.vocabulary import EXACT
 from scripts.measure.checksums import LEAST_SHUFFLED, SHOWN, differ, rows_of, some
 from scripts.measure.sink import Checksums
 
@@ -38,6 +39,7 @@ class Verifier:
     faults: dict[str, list[str]] = field(default_factory=dict)
     by_hash: dict[str, int] | None = None
     ended: bool = False  # the verify epoch: before, nothing is proven
+    level: str = EXACT  # of a user's own items: what they are held to (own_items.py)
 
     def __post_init__(self) -> None:
         self.items: dict[int, Item] = {item.index: item for item in self.corpus.items(self.split)}

@@ -8,7 +8,7 @@ from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import Sample
 from scripts.common.settings import asked
-from scripts.common.vocabulary import COLD, ONE_PROCESS, TASKS, ranks_of
+from scripts.common.vocabulary import COLD, EXACT, ONE_PROCESS, TASKS, ranks_of
 
 
 class Never(NamedTuple):
@@ -41,6 +41,8 @@ def never(module: ModuleType, request: LoaderRequest, task: str, cache: str) -> 
         if task in ONE_PROCESS:
             reason = f"{task} trains in one process; their training is sweep.task: [ddp]"
         return Never(f"{request.world} ranks: {reason}", ("task", "cache", "world"))
+    if getattr(module, "CHECK", EXACT) != EXACT and task not in ("read", "iterate"):
+        return Never(f"task {task} needs the corpus's items, and this file has items of its own (CHECK)", ("task",))
     reason = module.never(request) if hasattr(module, "never") else None
     return Never(reason, ("device", *request.options) if request.options else ()) if reason else None
 

@@ -96,15 +96,16 @@ def apply(results: Iterable[Row], bound_rows: Iterable[Row], limited_share: floa
     It is the lowest that applies: the in-memory ceiling, that of its own runs (of ranks: of all at once), else of one
     process the control runs', to all that read every byte; the storage bound to a cold cache, and to what does not fit
     into a limited one; the steps alone to a task that computes. None applies to a plain loop, which need not read what
-    it is given, nor to transformed items, which have another size, nor the ceiling alone to a tier that fio did not
-    measure.
+    it is given, nor to transformed items and a user's own, which have another size, nor the ceiling alone to a tier
+    that fio did not measure.
     """
     bound_rows = list(bound_rows)
     return [_with_bound(row, bound_rows, limited_share) for row in results]
 
 
 def _with_bound(row: Row, bound_rows: list[Row], limited_share: float) -> Row:
-    found = {} if row["task"] == "iterate" or row.get("transform") else dict(_applying(row, bound_rows, limited_share))
+    other = row["task"] == "iterate" or row.get("transform") or row.get("check")
+    found = {} if other else dict(_applying(row, bound_rows, limited_share))
     if row["au_percent"] and row["items_per_second"]:
         found["compute"] = row["items_per_second"] * 100 / row["au_percent"]
     if row["cache"] != "warm" and "storage" not in found:

@@ -21,6 +21,7 @@ from scripts.common.text import bytes_text, number_text, percent_text
 from scripts.common.vocabulary import (
     BOUNDS,
     CACHES,
+    CHECKS,
     COMPARED_KEYS,
     LIFETIMES,
     ORDERS,
@@ -215,6 +216,8 @@ _SHARED = {
         Column("transform_size", float, "record: transformed.size", doc="bytes of a transformed item by those before"),
         Column("transformed_in", of="record: transformed.in", heading="Transformed in", doc="`worker`: item by item in "
                "a worker process; `process`: in that of the training; `device`: in whole batches on the GPU"),
+        Column("check", of="record: declared.check", doc="what items of a user's own are held to "
+               f"({_words(CHECKS)}); blank: exact"),
         Column("batch_lifetime", of="record: lifetime", doc=f"as the proof found it: {_words(LIFETIMES)}"),
         Column("order_declared", of="record: declared.order", doc="`random`, or how the loader says its order is made"),
         Column("order_measured", of="record: order.measured", doc=_words(ORDERS)),
@@ -303,7 +306,7 @@ _RANKING = (
     *_of_runs("median", "epoch_start_seconds ceiling_items_per_second"),
     *_of_runs("largest", "pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
     *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak loader_threads open_files_peak"),
-    *_of_runs("largest", "works_outside transformed_in transform_random transform_size"),
+    *_of_runs("largest", "works_outside transformed_in transform_random transform_size check"),
     *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
     *_of_runs("median", "slowest_rank_items_per_second rank_spread_percent"),
     *_of_runs("largest", "sharing repeated_items missing_items cores_of_rank differs_by may_differ_by"),
@@ -317,7 +320,7 @@ _RANKING = (
 TABLES = {
     "runs": Table("One row per run, and one for each result without a run.", (
         *_RESULT,
-        *_shared(f"transformed_in transform_random transform_size batch_lifetime {OF_ORDER} session repeat"),
+        *_shared(f"transformed_in transform_random transform_size check batch_lifetime {OF_ORDER} session repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),

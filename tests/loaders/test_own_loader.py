@@ -345,7 +345,7 @@ WRONG = [
     ({"name": "ring"}, EXAMPLE, "one of feedrate's loaders"),
     ({}, EXAMPLE.replace('"wav"', '"wave"'), "Did you mean 'wav'"),
     ({}, EXAMPLE.replace('FORMAT = "wav"', ""), "FORMAT: found nothing"),
-    ({}, EXAMPLE.replace("def dataset", "def data"), "found none of make_loader, open_epochs, dataset"),
+    ({}, EXAMPLE.replace("def dataset", "def data"), "found none of make_loader, open_epochs, loader, dataset"),
     ({}, EXAMPLE.replace("(Dataset):", "(Dataset)"), "mine.py, line 9: class MyDataset(Dataset)"),
     ({}, EXAMPLE + "SETTINGS = tuple(dir())\n", "allowed is a plain value"),
     ({"gather": ["item"]}, EXAMPLE, "found an unknown key"),

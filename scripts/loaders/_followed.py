@@ -1,0 +1,220 @@
+"""Follows the items of a user's own loader by their numbers, through any Dataset, sampler, batch sampler and collate
+function: the number travels beside the item, and beside the batch that it is collated into.
+
+A batch may be anything: nested dicts, lists, tuples and dataclasses of tensors, arrays, text and None. Of an
+IterableDataset and of what is no DataLoader the user's `numbers(batch)` says which items a batch holds.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from scripts.common.errors import UserError
+from scripts.loaders._torch import WithItsCode
+
+
+class One(NamedTuple):
+    """An item, or a batch that its data set made as a whole, with the numbers that were asked for and that came."""
+
+    asked: Any  # an int, or a list of them
+    came: Any
+    value: Any
+
+
+class Followed(NamedTuple):
+    """A batch as it came, and what is known of its items."""
+
+    numbers: Any  # int64 (n,): the items that came; None: not known
+    substituted: int  # of how many another one was asked for
+    worker: int  # the process that made it; -1: that of the training
+    batch: Any
+
+
+@dataclasses.dataclass
+class About:
+    """What is known of a loader that is followed, once it is open."""
+
+    expected: int | None  # items of its data set; None: not known
+    workers: int
+    numbered: bool
+
+
+def follow(loader: Any, numbers: Callable[[Any], Any] | None = None) -> tuple[Iterator[Any] | Any, About]:
+    """Return an iterable that yields a Followed for each batch of `loader`, and what is known of it."""
+    from torch.utils.data import DataLoader, IterableDataset
+
+    inner = loader if isinstance(loader, DataLoader) else next(iter(getattr(loader, "pipeline", ())), None)
+    if isinstance(inner, DataLoader) and not isinstance(inner.dataset, IterableDataset):
+        expected = len(inner.dataset) if hasattr(type(inner.dataset), "__len__") else None
+        attributes = vars(inner)  # torch lets nobody set these two once a loader is made
+        attributes["dataset"] = (Whole if hasattr(inner.dataset, "__getitems__") else Items)(noting(inner.dataset))
+        attributes["collate_fn"] = Collated(inner.collate_fn)
+        context = inner.multiprocessing_context
+        if inner.num_workers and context is not None and context.get_start_method() != "fork":
+            attributes |= {name: WithItsCode(attributes[name]) for name in ("dataset", "collate_fn")}
+        return loader, About(expected, inner.num_workers, True)
+    workers = inner.num_workers if isinstance(inner, DataLoader) else 0
+    if isinstance(inner, DataLoader):
+        vars(inner)["collate_fn"] = Worked(inner.collate_fn)
+    return Told(loader, numbers), About(None, workers, numbers is not None)
+
+
+def noting(dataset: Any) -> Any:
+    """Have a data set note where an item is another's: `__getitem__` that returns what it got for another index."""
+    kind = type(dataset)
+    notes: list[list[tuple[Any, Any]]] = []
+
+    class Noting(kind):
+        def __getitem__(self, index: Any) -> Any:
+            inside: list[tuple[Any, Any]] = []
+            notes.append(inside)
+            try:
+                value = super().__getitem__(index)
+            finally:
+                notes.pop()
+            came = next((other for other, found in inside if found is value), index)
+            if notes:
+                notes[-1].append((came, value))
+            self.feedrate_came = came
+            return value
+
+    Noting.__name__, Noting.__qualname__, Noting.__module__ = kind.__name__, kind.__qualname__, kind.__module__
+    try:
+        dataset.__class__ = Noting
+    except TypeError:  # of a class with slots, or in C
+        return dataset
+    return dataset
+
+
+class Items:
+    """A map-style data set whose items come as One."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "dataset":
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def __getitem__(self, index: Any) -> One:
+        value = self.dataset[index]
+        return One(index, getattr(self.dataset, "feedrate_came", index), value)
+
+
+class Whole(Items):
+    """The same of one with `__getitems__`, which returns a list of items or a batch."""
+
+    def __getitems__(self, indices: list[Any]) -> Any:
+        found = self.dataset.__getitems__(indices)
+        if isinstance(found, list) and len(found) == len(indices):
+            return [One(index, index, value) for index, value in zip(indices, found, strict=True)]
+        return One(indices, indices, found)
+
+
+class Collated:
+    """A collate function of such items: a pair of Followed's first fields and the user's batch."""
+
+    def __init__(self, collate: Callable[..., Any]) -> None:
+        self.collate = collate
+
+    def __call__(self, items: Any) -> Followed:
+        if isinstance(items, One):
+            asked, came = items.asked, items.came
+            batch = self.collate(items.value)
+        else:
+            asked, came = [one.asked for one in items], [one.came for one in items]
+            batch = self.collate([one.value for one in items])
+        return _followed(asked, came, batch)
+
+
+class Worked:
+    """A collate function that adds the process that it is called in."""
+
+    def __init__(self, collate: Callable[..., Any]) -> None:
+        self.collate = collate
+
+    def __call__(self, items: Any) -> Followed:
+        return Followed(None, 0, _worker(), self.collate(items))
+
+
+class Told:
+    """Batches whose items the user's `numbers(batch)` tells; without it nobody knows them."""
+
+    def __init__(self, loader: Any, numbers: Callable[[Any], Any] | None) -> None:
+        self.loader, self.numbers = loader, numbers
+
+    def __iter__(self) -> Iterator[Followed]:
+        import torch
+
+        for found in self.loader:
+            worker, batch = (found.worker, found.batch) if isinstance(found, Followed) else (-1, found)
+            told = None if self.numbers is None else torch.as_tensor(self.numbers(batch)).long().flatten()
+            yield Followed(told, 0, worker, batch)
+
+
+def _followed(asked: Any, came: Any, batch: Any) -> Followed:
+    import torch
+
+    asked, came = (one if isinstance(one, list | tuple) else [one] for one in (asked, came))
+    if not all(isinstance(one, int) for one in came):  # a sampler of something else than numbers, such as cuts
+        return Followed(None, 0, _worker(), batch)
+    substituted = sum(one != other for one, other in zip(asked, came, strict=True))
+    return Followed(torch.tensor(came, dtype=torch.int64), substituted, _worker(), batch)
+
+
+def _worker() -> int:
+    from torch.utils.data import get_worker_info
+
+    info = get_worker_info()
+    return -1 if info is None else info.id
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Yield the tensors, arrays, texts and numbers in a batch of any nesting."""
+    if isinstance(value, Mapping):
+        for part in value.values():
+            yield from leaves(part)
+    elif isinstance(value, list | tuple | set):
+        for part in value:
+            yield from leaves(part)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from leaves(getattr(value, field.name))
+    elif value is not None:
+        yield value
+
+
+def size_of(batch: Any) -> int:
+    """Return how many items a batch holds whose numbers are not known: rows of its first tensor, or its length.
+
+    Raises UserError for a batch that has neither.
+    """
+    for part in leaves(batch):
+        if getattr(part, "ndim", 0):
+            return len(part)
+    if hasattr(batch, "__len__"):
+        return len(batch)
+    raise UserError(
+        f"a batch of the type {type(batch).__name__}: nobody can say how many items it holds; allowed is one with a "
+        "tensor, or with a length. Or write numbers(batch) into the file (docs/own_loader.md)."
+    )
+
+
+def moved(value: Any, device: str) -> Any:
+    """Return a batch of any nesting on a device; what has a `to` of its own goes by that."""
+    if hasattr(value, "to"):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, Mapping):
+        return type(value)({name: moved(part, device) for name, part in value.items()})
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(moved(part, device) for part in value))
+    if isinstance(value, list | tuple):
+        return type(value)(moved(part, device) for part in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value) if field.init]
+        return dataclasses.replace(value, **{name: moved(getattr(value, name), device) for name in names})
+    return value
