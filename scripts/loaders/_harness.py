@@ -136,7 +136,7 @@ def _check_parameters(module: ModuleType) -> None:
         if one.default is one.empty and not given:
             raise UserError(
                 f"make_loader: found the parameter {one.name!r}, allowed are {', '.join(allowed)} and **how, for a "
-                f"DataLoader.{nearest(one.name, allowed)} Rename it or give it a default (docs/extending.md)."
+                f"DataLoader.{nearest(one.name, allowed)} Rename it, give it a default or add it to OPTIONS."
             )
 
 
