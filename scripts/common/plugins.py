@@ -123,6 +123,8 @@ def _not_importable(path: Path, error: Exception) -> UserError:
     advice = "Correct the line."
     if isinstance(error, ImportError):
         advice = "Correct the name. Import a library inside a function: the plan may run without it."
+    elif isinstance(error, NameError):
+        advice = "The plan knows no library and no class that a loader's file has at its top: use it inside a function."
     return UserError(
         f"{_shown(frame.filename)}, line {frame.lineno}: {frame.line}: found {type(error).__name__}: {error}; "
         f"allowed is a file that the plan can import. {advice}"

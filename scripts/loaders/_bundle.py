@@ -37,10 +37,11 @@ class Source:
         """The functions, classes and constants, by name."""
         found: dict[str, ast.stmt] = {}
         for node in self.tree.body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 found[node.name] = node
-            elif isinstance(node, ast.Assign):
-                found |= {one.id: node for target in node.targets for one in ast.walk(target) if _is_name(one)}
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                found |= {one.id: node for target in targets for one in ast.walk(target) if _is_name(one)}
         return found
 
     @cached_property
@@ -118,18 +119,21 @@ class Program:
         """Return the text of make_loader for these settings, with the parameters that it still uses."""
         names = [one.arg for one in node.args.args + node.args.kwonlyargs] + (["**"] if node.args.kwarg else [])
         defaults = dict(zip((one.arg for one in node.args.args[::-1]), node.args.defaults[::-1], strict=False))
+        named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        defaults |= {one.arg: default for one, default in named if default}
         values = {name: ast.literal_eval(default) for name, default in defaults.items() if name in OUTSIDE}
         values |= {**arguments_of(names, *self.given), "data": None}
         body = "\n".join(_folded(node.body, values, source.lines, node.body[0].lineno - 1))
         body = self._chosen(body, values, source)
         used = set(_used(ast.parse(textwrap.dedent(body))))
-        arguments = [one for one in node.args.args if one.arg in used]
-        signature = [
-            f"{one.arg}={ast.unparse(defaults[one.arg])}" if one.arg in defaults else one.arg for one in arguments
-        ]
+        first, rest = ([one.arg for one in part if one.arg in used] for part in (node.args.args, node.args.kwonlyargs))
+        arguments = [*first, *rest]
+        signature = [f"{name}={ast.unparse(defaults[name])}" if name in defaults else name for name in arguments]
+        if rest:
+            signature.insert(len(first), "*")
         if node.args.kwarg and node.args.kwarg.arg in used:
             signature.append(f"**{node.args.kwarg.arg}")
-        self.names = [one.arg for one in arguments if one.arg not in OUTSIDE]
+        self.names = [name for name in arguments if name not in OUTSIDE]
         self.names += ["**"] if any(part.startswith("**") for part in signature) else []
         return f"{_call(f'def {ENTRY}', signature, '')}:\n{body}"
 
@@ -183,7 +187,7 @@ class Program:
         self.gather(loader, ENTRY)
         body = f"\n{first}" if first else ""
         for text in self.parts.values():
-            constant = not re.match(r"(?:#.*\n)*(?:def|class|@)", text)
+            constant = not re.match(r"(?:#.*\n)*(?:async|def|class|@)", text)
             among = constant and not body.rpartition("\n")[2].startswith((" ", ")"))
             body += f"\n{text}" if among else f"\n\n\n{text}" if body else f"\n\n{text}"
         return f"{sorted_imports(self.imports)}\n{body}\n\n\n{self.main()}"

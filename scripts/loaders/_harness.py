@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+from scripts.common.errors import UserError, nearest
 from scripts.common.request import LoaderRequest, epoch_order
 from scripts.common.sample import Sample
 from scripts.common.settings import asked
@@ -35,6 +36,8 @@ from scripts.loaders._torch import Batch
 from scripts.machine import gpu
 
 OUTSIDE = ("order", "shuffle", "rank", "world", "items")  # what only measuring gives; a program leaves the defaults
+OF_ITEM = ("key", "shape", "dtype", "scale", "ending")  # what an item is
+GIVEN = ("data", "batch_size", "workers", "prefetch", "pin_memory", "device", "seed", *OF_ITEM, "classes", *OUTSIDE)
 PLAIN = "scripts.loaders._plain."
 
 
@@ -53,7 +56,7 @@ def arguments_of(names: Any, settings: Mapping[str, Any], sample: Sample, data: 
 
     `**` among them stands for the arguments of a DataLoader.
     """
-    values = {name: getattr(sample, name) for name in ("key", "shape", "dtype", "scale", "ending")}
+    values = {name: getattr(sample, name) for name in OF_ITEM}
     values |= {**settings, "data": data, "seed": seed}
     found = {name: values[name] for name in names if name in values}
     return {**found, **_torch.of_data_loader(settings), "seed": seed} if "**" in names else found
@@ -72,6 +75,7 @@ def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable
 
     def make() -> Any:
         names = names_of(module.make_loader)
+        _check_parameters(module)
         settings = settings_of(module, request) | {"classes": request.classes}
         arguments = arguments_of(names, settings, request.sample, request.label_folder, request.seed)
         shuffle = request.shuffle and "read" not in request.without  # a buffer would be filled by reading
@@ -102,12 +106,61 @@ def _epochs(loader: Any, module: ModuleType, request: LoaderRequest, kept: Batch
     """Return what opens the epoch function of what a `make_loader` has made."""
     from torch.utils.data import DataLoader, IterableDataset
 
-    inner = loader if isinstance(loader, DataLoader) else next(iter(getattr(loader, "pipeline", ())), None)
+    stages = getattr(loader, "pipeline", None)  # of a WebLoader
+    inner = stages[0] if isinstance(stages, list) and stages else loader
     if not isinstance(inner, DataLoader):
+        if not callable(getattr(loader, "batches", None)):
+            raise UserError(
+                f"make_loader: found that it returns {_named(loader)}, allowed is a DataLoader, or an object whose "
+                "batches(number) yields the batches of an epoch. Return one, or write open_epochs(request) "
+                "(docs/own_loader.md)."
+            )
         return _from_epochs(loader, request, kept)
     if isinstance(inner.dataset, IterableDataset):
         return _from_iterable(loader, inner, request)
+    _check_order(loader)
     return _from_map(inner, module, request)
+
+
+def _named(found: Any) -> str:
+    return "None (is a return missing?)" if found is None else f"a {type(found).__name__}"
+
+
+def _check_parameters(module: ModuleType) -> None:
+    """Raise UserError for a parameter of `make_loader` that gets no value."""
+    allowed = (*GIVEN, *getattr(module, "OPTIONS", {}))
+    for one in inspect.signature(module.make_loader).parameters.values():
+        if one.kind is one.POSITIONAL_ONLY:
+            raise UserError(f"make_loader: found / behind {one.name!r}, allowed are named parameters. Remove the /.")
+        given = one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL) or one.name in allowed
+        if one.default is one.empty and not given:
+            raise UserError(
+                f"make_loader: found the parameter {one.name!r}, allowed are {', '.join(allowed)} and **how, for a "
+                f"DataLoader.{nearest(one.name, allowed)} Rename it, give it a default or add it to OPTIONS."
+            )
+
+
+def _check_order(loader: Any) -> None:
+    """Raise UserError for a DataLoader over a map-style Dataset that would not be measured as it is."""
+    from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, SequentialSampler
+
+    usual = (RandomSampler, SequentialSampler, DistributedSampler)
+    for name, found, right in (
+        ("sampler", type(loader.sampler), usual),
+        ("batch_sampler", type(loader.batch_sampler), (BatchSampler, type(None))),
+    ):
+        if found not in right:
+            raise UserError(
+                f"make_loader: found a {name} of your own, {found.__name__}; allowed is shuffle=True: the order is "
+                "feedrate's, so that loaders compare. Leave it out, or write open_epochs(request) "
+                "(docs/own_loader.md)."
+            )
+    if type(loader).__iter__ is not DataLoader.__iter__:
+        raise UserError(
+            f"make_loader: found a {type(loader).__name__} with an __iter__ of its own, which would not be measured; "
+            "allowed is torch's DataLoader. Return that, an object whose batches(number) yields the batches of an "
+            "epoch, or write open_epochs(request) (docs/own_loader.md)."
+        )
 
 
 @contextmanager
@@ -116,8 +169,9 @@ def _from_map(loader: Any, module: ModuleType, request: LoaderRequest) -> Iterat
     dataset, request = loader.dataset, replace(request, workers=loader.num_workers)
     if request.spans and "decode" in getattr(module, "STAGES", ()) and hasattr(dataset, "path_of"):
         dataset.files_to_decode = partial(map, dataset.path_of)
+    finish = getattr(module, "on_arrival", None)
     try:
-        with _torch.epochs_of(request, dataset, getattr(module, "on_arrival", None), loader.collate_fn) as epoch:
+        with _torch.epochs_of(request, dataset, finish, loader.collate_fn, loader.worker_init_fn) as epoch:
             yield epoch
     finally:
         if hasattr(dataset, "close"):
@@ -131,8 +185,14 @@ def _from_iterable(loader: Any, inner: Any, request: LoaderRequest) -> Iterator[
         _again(inner.dataset, request)
     kept = _first_batch(inner) if "transfer" in request.without else None
     inner.collate_fn = _torch.sent_by(request, inner.collate_fn, kept)
+
+    def epoch(number: int) -> Iterator[Batch]:
+        if request.applied:
+            request.applied.begin(number)
+        return _torch.received(iter(loader), request, kept)
+
     try:
-        yield lambda _number: _torch.received(iter(loader), request, kept)
+        yield epoch
     finally:
         _torch.stop_workers(inner)
 
@@ -168,8 +228,14 @@ def _again(dataset: Any, request: LoaderRequest) -> None:
 @contextmanager
 def _from_epochs(loader: Any, request: LoaderRequest, kept: Batch | None) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Yield the epoch function of a loader that gives epochs by itself (`_plain/epochs.py`)."""
+
+    def epoch(number: int) -> Iterator[Batch]:
+        if request.applied:
+            request.applied.begin(number)
+        return _torch.received(loader.batches(number), request, kept)
+
     try:
-        yield lambda number: _torch.received(loader.batches(number), request, kept)
+        yield epoch
     finally:
         if loader.close:
             loader.close()

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from math import prod
+from operator import getitem
 from typing import Any
 
 from scripts.common.request import LoaderRequest, batches_of, epoch_order
@@ -123,16 +124,39 @@ def of_data_loader(settings: Mapping[str, Any]) -> dict[str, Any]:
     return arguments | {"pin_memory": bool(settings["pin_memory"])}
 
 
-class WithItsCode:
-    """What a worker gets that is no fork: pickled with its code, wherever that was defined. There it is as it was."""
+class WithTheirCode(dict):
+    """What a worker gets that is no fork: pickled with its code, wherever that was defined. There it is as it was.
 
-    def __init__(self, what: Any) -> None:
-        self.what = what
+    It is pickled at once, so that what its parts share they share there too: a transform, and the epoch that it is in.
+    """
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
         cloudpickle = import_module("cloudpickle")  # not where a library is isolated, whose loaders are forked
 
-        return cloudpickle.loads, (cloudpickle.dumps(self.what),)
+        return cloudpickle.loads, (cloudpickle.dumps(dict(self)),)
+
+
+class Part:
+    """One of them."""
+
+    def __init__(self, parts: WithTheirCode, name: str) -> None:
+        self.parts, self.name = parts, name
+
+    def __reduce__(self) -> tuple[Any, tuple[WithTheirCode, str]]:
+        return getitem, (self.parts, self.name)
+
+
+class Beginning:
+    """A `worker_init_fn`, for which the data set of a worker is its own, whatever that is wrapped in."""
+
+    def __init__(self, begin: Callable[[int], None], dataset: Any) -> None:
+        self.begin, self.dataset = begin, dataset
+
+    def __call__(self, worker: int) -> None:
+        from torch.utils.data import get_worker_info
+
+        object.__setattr__(get_worker_info(), "dataset", self.dataset)
+        self.begin(worker)
 
 
 class Again:
@@ -182,14 +206,17 @@ def epochs_of(
     dataset: Any,
     finish: Callable[[Batch], Batch] | None = None,
     collate: Callable[..., Any] | None = None,
+    begin: Callable[[int], None] | None = None,
 ) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Open a DataLoader over a map-style `dataset` whose items are dicts; yield the loader contract's epoch function.
 
     A data set with `__getitems__` returns a whole batch as a dict; otherwise items are collated by torch, or `collate`.
-    `finish` is what is left to do with a batch where it arrives: in this process, on the asked device.
+    `finish` is what is left to do with a batch where it arrives: in this process, on the asked device. `begin` is
+    called in each worker (`worker_init_fn`).
     """
     from torch.utils.data import DataLoader, default_collate
 
+    users = dataset
     by_batch = hasattr(dataset, "__getitems__")
     collate = collate or (as_is if by_batch else default_collate)
     if finish:  # what comes before it is no item yet
@@ -208,8 +235,11 @@ def epochs_of(
     parts = {"dataset": dataset, "batch_sampler": batches, "collate_fn": collate_fn}
     if request.spans:
         parts = request.spans.watching(**parts)
+    if begin:
+        parts["worker_init_fn"] = Beginning(begin, users)
     if request.workers and request.start_method != "fork":
-        parts |= {name: WithItsCode(parts[name]) for name in ("dataset", "collate_fn")}
+        sent = WithTheirCode({name: part for name, part in parts.items() if name != "batch_sampler"})
+        parts |= {name: Part(sent, name) for name in sent}
     arguments = of_data_loader(vars(request))
     del arguments["batch_size"]  # which the sampler has
     loader = DataLoader(**parts, **arguments)

@@ -10,9 +10,12 @@ read for it in the worker.
 """
 
 import hashlib
+import mmap
 import os
 import random
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib import util
 from types import ModuleType
@@ -24,18 +27,35 @@ from scripts.common.request import LoaderRequest
 
 Batch = Mapping[str, Any]
 WORKER, PROCESS, DEVICE = "worker", "process", "device"
+_SEEDED = threading.Lock()  # threads share the generators that are seeded
 
 
 class Applied:
     """What makes other items of those that are read; built once in each process, when it is first used."""
 
     def __init__(self, transform: Mapping[str, Any], key: str, rate: int | None, seed: int = 0) -> None:
-        self.transform, self.key, self.rate, self.seed, self.epoch = transform, key, rate, seed, 0
+        self.transform, self.key, self.rate, self.seed = transform, key, rate, seed
         self.made: dict[tuple[int, str], tuple[Any, Any]] = {}
+        self.told: int | None = None  # the epoch of what this process reads, where its batches say so
+        self.begun = mmap.mmap(-1, 8)  # the epoch that began last: forks see it too
         self.collated = False  # whether a DataLoader's collating does it; known once a loader is open
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "made": {}}
+        return {**self.__dict__, "made": {}, "begun": self.begun[:]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self.begun = mmap.mmap(-1, 8)
+        self.begun[:] = state["begun"]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch by which randomness is seeded."""
+        return int.from_bytes(self.begun[:], "little") if self.told is None else self.told
+
+    def begin(self, epoch: int) -> None:
+        """Say which epoch begins, to this process and its forks: of a loader whose batches do not say it."""
+        self.begun[:] = epoch.to_bytes(8, "little")
 
     @property
     def random(self) -> bool:
@@ -119,14 +139,12 @@ class Applied:
         from scripts.loaders._torch import empty_shared
 
         function, _ = self.functions(str(batch[self.key].device))
-        state = torch.get_rng_state() if self.random else None
         data = (batch[self.key],) if others is None else (batch[self.key], others)
         with torch.no_grad():
             numbers = batch["item"].tolist()
-            rows = [self.seeded(number, function, *one) for number, *one in zip(numbers, *data, strict=True)]
+            with _generators_kept() if self.random else nullcontext():
+                rows = [self.seeded(number, function, *one) for number, *one in zip(numbers, *data, strict=True)]
             out = None
-            if state is not None:
-                torch.set_rng_state(state)
             if torch.utils.data.get_worker_info() is not None:  # where torch's own collating puts it
                 out = empty_shared((len(rows), *rows[0].shape), str(rows[0].dtype).removeprefix("torch."))
             return type(batch)({**batch, self.key: torch.stack(rows, out=out)})
@@ -139,6 +157,22 @@ class Applied:
         _, function = self.functions(str(data.device))
         with torch.no_grad():
             return {**batch, self.key: function(data)}
+
+
+@contextmanager
+def _generators_kept() -> Iterator[None]:
+    """Have what is seeded within leave no trace: a loader may draw its order from the same generators."""
+    import numpy as np
+    import torch
+
+    with _SEEDED:
+        states = torch.get_rng_state(), random.getstate(), np.random.get_state()
+        try:
+            yield
+        finally:
+            torch.set_rng_state(states[0])
+            random.setstate(states[1])
+            np.random.set_state(states[2])
 
 
 @cache
@@ -163,7 +197,7 @@ class Told:
         self.dataset, self.applied = dataset, applied
 
     def __getitems__(self, positions: list[int]) -> Any:
-        self.applied.epoch = getattr(positions, "epoch", self.applied.epoch)
+        self.applied.told = getattr(positions, "epoch", self.applied.told)
         return read(self.dataset, positions)
 
 
@@ -215,7 +249,7 @@ def arriving(request: LoaderRequest, epoch: Callable[[int], Iterator[Batch]]) ->
     done = applied.at_once if request.transform_in == DEVICE else applied.item_by_item
 
     def epochs(number: int) -> Iterator[Batch]:
-        applied.epoch = number
+        applied.told = number
         return map(done, epoch(number))
 
     return epochs

@@ -115,7 +115,7 @@ class _Numbered:
                 yield positions
                 continue
             marked = _Positions(positions)
-            marked.number = number
+            marked.__dict__ |= {**getattr(positions, "__dict__", {}), "number": number}  # it may know its epoch
             yield marked
 
 
@@ -130,7 +130,7 @@ class _Watched:
 
     def __getitems__(self, positions: list[int]) -> Any:
         self.number = getattr(positions, "number", None)
-        positions, read = list(positions), {}
+        read = {}
         began = CLOCK()
         if self.number is not None and hasattr(self.dataset, "files_to_decode"):
             for path in self.dataset.files_to_decode(positions):

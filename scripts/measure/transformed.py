@@ -73,7 +73,7 @@ class TransformedSink(Sink):
         import torch
 
         applied = copy.copy(self.applied)
-        applied.epoch = epoch
+        applied.told = epoch
         count, function = self.corpus.counts[SPLIT], applied.functions("cpu")[0]
         second = {number: applied.drawn(number, 1) % count for number in numbers} if applied.second else {}
         kept = {

@@ -523,3 +523,66 @@ def test_the_program_that_is_handed_out_is_a_loader_of_ones_own(placed, tmp_path
             found.append([batch for number in range(2) for batch in epoch(number)])
     for own, ours in zip(*found, strict=True):
         assert own.keys() == ours.keys() and all(bool((own[name] == ours[name]).all()) for name in ours)
+
+
+DATA_LOADER = """
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, get_worker_info
+
+FORMAT = "memmap"
+COLUMNS = ("target", "labels")
+
+
+class Rows(Dataset):
+    offset = 0
+
+    def __init__(self, data):
+        self.audio = np.load(data / "audio.npy", mmap_mode="r")
+        self.labels = {name: np.load(data / f"{name}.npy") for name in COLUMNS}
+
+    def __len__(self):
+        return len(self.audio)
+
+    def __getitem__(self, index):
+        audio = torch.tensor(self.audio[index]) + self.offset
+        return {"audio": audio, **{name: rows[index] for name, rows in self.labels.items()}}
+
+
+def make_loader(data, batch_size):
+    return DataLoader(Rows(data), batch_size=batch_size, shuffle=True)
+"""
+MADE = [
+    ("(data, batch_size)", "(data, bs, batch_size)", "found the parameter 'bs', allowed are data, batch_size, "),
+    ("(data, batch_size)", "(data, num_workers, batch_size)", "Did you mean 'workers'?"),
+    ("(data, batch_size)", "(data, /, batch_size)", "found / behind 'data'"),
+    ("return DataLoader", "DataLoader", "returns None (is a return missing?)"),
+    ("return DataLoader", "return list(DataLoader", "returns a list, allowed is a DataLoader"),
+    ("shuffle=True", "sampler=[0] * 30", "found a sampler of your own, list"),
+    ("shuffle=True", "batch_sampler=[[0]]", "found a batch_sampler of your own, list"),
+    (
+        "def make_loader",
+        "class Mine(DataLoader):\n    def __iter__(self):\n        yield from ()\n\n\ndef make_loader",
+        "found a Mine with an __iter__ of its own, which would not be measured",
+    ),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "said"), MADE)
+def test_what_would_not_be_measured_as_it_is_is_refused(placed, runner, tmp_path, right, wrong, said):
+    text = DATA_LOADER.replace(right, wrong)
+    text = text.rstrip() + ")\n" if wrong.startswith("return list") else text
+    text = text.replace("return DataLoader", "return Mine") if "Mine" in wrong else text
+    text = text.replace("batch_size=batch_size, ", "") if "batch_sampler" in wrong else text
+    record = run(placed, tmp_path, text, data="memmap", runner=runner, workers=0)
+    assert record["status"] == "failed" and said in record["reason"]
+
+
+def test_a_data_loader_is_measured_with_what_begins_its_workers(placed, runner, tmp_path):
+    """Whose data set is the user's own there, with what measuring puts around it."""
+    begin = "\n\ndef begin(_worker):\n    get_worker_info().dataset.offset = 0\n"
+    text = DATA_LOADER.replace("    offset = 0\n", "") + begin
+    text = text.replace("shuffle=True", "shuffle=True, num_workers=2, worker_init_fn=begin")
+    for how in ({}, {"transform": "random_gain"}):
+        record = run(placed, tmp_path, text, data="memmap", runner=runner, workers=2, **how)
+        assert record["status"] == "ok", record["reason"]

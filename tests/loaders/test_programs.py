@@ -21,7 +21,7 @@ from scripts.common.location import PATH
 from scripts.common.sample import Sample, audio
 from scripts.common.settings import TABLE, by_hand
 from scripts.kinds import image
-from scripts.loaders import _program
+from scripts.loaders import _bundle, _program
 from scripts.plan.sweep import combinations
 from tests.common.test_isolated import installed_or_skip
 from tests.loaders.test_loaders import skip_what_is_no_gpus_concern
@@ -313,3 +313,16 @@ def test_a_path_of_any_characters_arrives_as_it_is(name):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Path"
     ]
     assert literal == f"/data/{name}"
+
+
+def test_parameters_by_name_alone_and_what_is_async_are_in_a_program(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "SIZE: int = 4\n\n\nasync def fetch(size):\n    return size\n\n\n"
+        "def make_loader(data, *, key, size=SIZE, unused=1):\n    return data, key, fetch(size)\n"
+    )
+    settings = settings_of("npy", workers=0)
+    text = _bundle.Program(settings, sample_of("npy"), Path("/data"), 0).text(file)
+    compile(text, "mine.py", "exec")
+    assert "SIZE: int = 4" in text and "async def fetch" in text
+    assert "def make_loader(data, *, key, size=SIZE):" in text and 'make_loader(Path("/data"), key="audio")' in text

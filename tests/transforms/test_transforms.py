@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 import subprocess
 from dataclasses import replace
 
@@ -129,6 +130,45 @@ def test_what_is_random_is_the_same_whichever_process_does_it(corpus, placed, na
     for rows in found.values():
         assert len(rows) == 4 - (name == "noise") and all(torch.allclose(rows[0], row, atol=1e-6) for row in rows)
     assert not any(torch.equal(rows[0], found[1, item][0]) for (number, item), rows in found.items() if number == 0)
+
+
+@pytest.mark.parametrize(
+    ("loader", "how"),
+    [
+        ("npy", {"start_method": "spawn"}),
+        ("npy", {"start_method": "forkserver", "persistent_workers": False}),
+        ("webdataset", {}),
+        ("torchdata", {"workers": 3}),
+        ("torchdata", {"options": {"method": "process"}}),
+    ],
+)
+def test_the_epoch_reaches_whoever_transforms(corpus, placed, loader, how):
+    """Workers that are no forks, those of a data set that orders itself, and threads, which share the generators."""
+    found = []
+    for name, changes in (("npy", {"workers": 0}), (loader, {"workers": 1, **how})):
+        request = asked(corpus, placed, name, "random_gain", **changes)
+        with opened(plugins.load("loaders", name), request) as epoch:
+            items = [
+                (number, item, row.clone())
+                for number in range(2)
+                for batch in epoch(number)
+                for item, row in zip(batch["item"].tolist(), data_of(batch), strict=True)
+            ]
+        found.append({(number, item): row for number, item, row in items})
+    right, rows = found
+    assert rows.keys() == right.keys() and all(torch.allclose(row, right[key], atol=1e-6) for key, row in rows.items())
+
+
+def test_what_is_seeded_leaves_the_generators_as_they_were(corpus, placed, tmp_path):
+    """Or else a loader that draws its order from them would have the same one in each epoch."""
+    (tmp_path / "mine.py").write_text("def item(audio):\n    return audio * 2\n")
+    request = asked(corpus, placed, "npy", "mine", {"mine": {"file": str(tmp_path / "mine.py")}}, workers=0)
+    with opened(plugins.load("loaders", "npy"), request) as epoch:
+        batches = iter(epoch(0))
+        before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+        next(batches)
+    after = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    assert torch.equal(before[0], after[0]) and before[1:] == after[1:]
 
 
 def test_another_random_gain_than_that_of_the_item_is_caught(corpus, placed):
