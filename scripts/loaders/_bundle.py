@@ -21,6 +21,8 @@ from scripts.loaders._harness import OUTSIDE, arguments_of
 
 WIDTH = 118  # columns
 ENTRY = "make_loader"
+GIVEN = ("data", "key", "shape", "dtype", "scale", "ending", "classes", "batch_size", "workers", "prefetch")
+GIVEN += ("pin_memory", "device", "seed", "start_method", "persistent_workers", *OUTSIDE)  # also to an own loader
 ALONE = ("ring_reader",)  # files of feedrate that stand alone: a program imports a copy of them
 
 
@@ -127,8 +129,11 @@ class Program:
         body = self._chosen(body, values, source)
         used = set(_used(ast.parse(textwrap.dedent(body))))
         first, rest = ([one.arg for one in part if one.arg in used] for part in (node.args.args, node.args.kwonlyargs))
+        shown = {name: ast.unparse(default) for name, default in defaults.items()}
+        shown |= {name: literal(values[name]) for name in (*first, *rest) if name in values and name not in GIVEN}
+        first.sort(key=shown.__contains__)  # an option's value is its default: the program is an own loader as it is
         arguments = [*first, *rest]
-        signature = [f"{name}={ast.unparse(defaults[name])}" if name in defaults else name for name in arguments]
+        signature = [f"{name}={shown[name]}" if name in shown else name for name in arguments]
         if rest:
             signature.insert(len(first), "*")
         if node.args.kwarg and node.args.kwarg.arg in used:

@@ -6,11 +6,12 @@ IterableDataset and of what is no DataLoader the user's `numbers(batch)` says wh
 """
 
 import dataclasses
+import multiprocessing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
-from scripts.loaders._torch import WithItsCode
+from scripts.loaders._torch import Part, WithTheirCode
 
 
 class One(NamedTuple):
@@ -49,9 +50,10 @@ def follow(loader: Any, numbers: Callable[[Any], Any] | None = None) -> tuple[It
         attributes = vars(inner)  # torch lets nobody set these two once a loader is made
         attributes["dataset"] = (Whole if hasattr(inner.dataset, "__getitems__") else Items)(noting(inner.dataset))
         attributes["collate_fn"] = Collated(inner.collate_fn)
-        context = inner.multiprocessing_context
-        if inner.num_workers and context is not None and context.get_start_method() != "fork":
-            attributes |= {name: WithItsCode(attributes[name]) for name in ("dataset", "collate_fn")}
+        context = inner.multiprocessing_context or multiprocessing  # without its own that of the process
+        if inner.num_workers and context.get_start_method() != "fork":
+            sent = WithTheirCode({name: attributes[name] for name in ("dataset", "collate_fn")})
+            attributes |= {name: Part(sent, name) for name in sent}
         return loader, About(expected, inner.num_workers, True)
     workers = inner.num_workers if isinstance(inner, DataLoader) else 0
     if isinstance(inner, DataLoader):

@@ -56,7 +56,8 @@ class TransformedSink(Sink):
         found, name = data_of(batch)[:HELD].cpu(), self.applied.transform["name"]
         if not torch.isfinite(data_of(batch).float()).all():
             raise ValueError(f"transform {name}: found values that are not finite in the first batch")
-        if self.applied.random and not self.by_item:
+        in_worker = self.by_item and (self.applied.collated or found.device == data_of(batch).device)
+        if self.applied.random and not in_worker:  # drawn for a whole batch, or by the device's own generator
             return
         state = torch.get_rng_state()
         right = [self.made(numbers, epoch) for epoch in range(EPOCHS if self.applied.random else 1)]

@@ -379,7 +379,7 @@ def test_run_loader_records_what_happened(tmp_path, corpus, broken_project, requ
     assert record["reason"].startswith(reason)
     declared = record["declared"]
     assert declared["about"].startswith("A loader broken on purpose") and declared["requires"] == list(requires)
-    assert declared["program"].endswith("\n\nloader = []\n") and f"format {record['format']}: " in declared["program"]
+    assert declared["program"] is None, "it has no make_loader"
     absent = {name: version is None for name, version in declared["versions"].items()}
     assert absent == dict.fromkeys(requires, status == "skipped")
 

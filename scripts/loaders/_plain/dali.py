@@ -39,7 +39,10 @@ def by_position(labels, device):
 
 
 class Pipelined(Epochs):
-    """Gives the epochs of a pipeline's batches: their data, and the labels that `labels_of` makes of the rest."""
+    """Gives the epochs of a pipeline's batches: their data, and the labels that `labels_of` makes of the rest.
+
+    One that is left before its end goes on in the next: DALI cannot begin it anew.
+    """
 
     def __init__(self, pipeline, key, device, labels_of):
         super().__init__(self.epoch)
