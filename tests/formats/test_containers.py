@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import wave
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from scripts.common import plugins
 from scripts.common.corpus import Corpus, item_hash, to_float
 from scripts.common.sample import audio
+from scripts.loaders import _harness
 from tests.support.loader_cases import request_for, write_format
 from tests.support.made_corpus import make_corpus
 
@@ -36,7 +38,10 @@ def placed(name, corpus, folder):
 def opened(name, kind, corpus, folder):
     """Write the corpus and return the loader's data set over it."""
     out = placed(name, corpus, folder)
-    return getattr(plugins.load("loaders", name), kind)(request_for(corpus, name, out.parent))
+    module, gather = import_module(f"scripts.loaders.{name}"), kind.removeprefix("By").lower()
+    request = request_for(corpus, name, out.parent, options={"gather": gather})
+    arguments = _harness.settings_of(module, request), request.sample, out, 0
+    return module.make_loader(**_harness.arguments_of(_harness.names_of(module.make_loader), *arguments)).dataset
 
 
 def audio_at(dataset, positions):
@@ -58,7 +63,7 @@ class Opening:
         self.dataset = dataset
 
     def __len__(self):
-        return len(self.dataset.index)
+        return len(self.dataset)
 
     def __getitem__(self, position):
         audio = audio_at(self.dataset, [position])[0]
