@@ -40,7 +40,12 @@ def _of_the_data(tables: Tables, row: Row) -> Iterator[tuple[str, dict[str, Any]
 def _of_the_runs(tables: Tables, row: Row) -> Iterator[tuple[str, dict[str, Any]]]:
     now = asked(tables, "now")
     if now and not had_now(tables, row):
-        yield "now_unmeasured", {"loader": now}
+        own = [one for one in with_speed(tables["best"]) if one["loader"] == now and one.get("check")]
+        fastest = max((one["items_per_second"] for one in own), default=None)
+        if fastest:
+            yield "now_own_items", {"loader": now, "items_per_second": fastest}
+        else:
+            yield "now_unmeasured", {"loader": now}
     if row["step_check_points"] is not None and abs(row["step_check_points"]) > CHECKED_POINTS:
         yield "au_model_off", {"points": row["step_check_points"]}
     if row["runs"] < FEW_ROUNDS:

@@ -41,8 +41,12 @@ def never(module: ModuleType, request: LoaderRequest, task: str, cache: str) -> 
         if task in ONE_PROCESS:
             reason = f"{task} trains in one process; their training is sweep.task: [ddp]"
         return Never(f"{request.world} ranks: {reason}", ("task", "cache", "world"))
-    if getattr(module, "CHECK", EXACT) != EXACT and task not in ("read", "iterate"):
-        return Never(f"task {task} needs the corpus's items, and this file has items of its own (CHECK)", ("task",))
+    if getattr(module, "CHECK", EXACT) != EXACT:
+        if task not in ("read", "iterate"):
+            return Never(f"task {task} needs the corpus's items, and this file has items of its own (CHECK)", ("task",))
+        if cache != "warm":
+            reason = "nobody knows which bytes items of its own (CHECK) read, so none can be held to be read"
+            return Never(f"{reason} from a {cache} cache", ("cache",))
     reason = module.never(request) if hasattr(module, "never") else None
     return Never(reason, ("device", *request.options) if request.options else ()) if reason else None
 

@@ -37,6 +37,8 @@ CAUTIONS = {
     "plain_loop": "A plain loop need not read its batches: a model that does may get them more slowly.",
     "batch_lifetime": "A batch is valid until you ask for the next one: copy what you keep.",
     "now_unmeasured": "Your current loader, {loader}, has no verified speed here.",
+    "now_own_items": "Your current loader, {loader}, delivers {items_per_second} of its own items a second. They are "
+    "other items than these: no speed here compares with it.",
     "au_model_off": "A third step length had an AU {points} points from the predicted one: its AU is not known.",
     "few_rounds": "It was measured in {rounds} only.",
     "disturbed": "Other programs used the CPU during {runs} of its {of} runs.",

@@ -107,6 +107,9 @@ def test_the_current_loader_may_be_the_choice_a_tie_or_without_a_speed(tmp_path)
     for now in ("d", "elsewhere"):
         answer = decided(tables, now=now)
         assert answer["now"] is None and "now_unmeasured" in codes(answer)
+    tables["best"] = [row | {"check": "slice"} if row["loader"] == "b" else row for row in tables["best"]]
+    tables["best"] = [row | {"scenario": "items of b"} if row["loader"] == "b" else row for row in tables["best"]]
+    assert "now_own_items" in codes(decided(tables, now="b")), "its items are others: nothing compares with them"
 
 
 def codes(answer):
