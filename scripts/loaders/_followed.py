@@ -62,75 +62,83 @@ def follow(loader: Any, numbers: Callable[[Any], Any] | None = None) -> tuple[It
 
 
 def noting(dataset: Any) -> Any:
-    """Have a data set note where an item is another's: `__getitem__` that returns what it got for another index."""
+    """Have a data set note where an item is another's: `__getitem__` that returns what it got for another index.
+
+    `feedrate_noted` is then [the last value that came, its index].
+    """
     kind = type(dataset)
-    notes: list[list[tuple[Any, Any]]] = []
+    noted: list[Any] = [NOTHING, None]
+    get = kind.__getitem__
 
     class Noting(kind):
         def __getitem__(self, index: Any) -> Any:
-            inside: list[tuple[Any, Any]] = []
-            notes.append(inside)
-            try:
-                value = super().__getitem__(index)
-            finally:
-                notes.pop()
-            came = next((other for other, found in inside if found is value), index)
-            if notes:
-                notes[-1].append((came, value))
-            self.feedrate_came = came
+            value = get(self, index)
+            if noted[0] is not value:  # else it is what an inner call has returned, for the index that is noted
+                noted[0], noted[1] = value, index
             return value
 
     Noting.__name__, Noting.__qualname__, Noting.__module__ = kind.__name__, kind.__qualname__, kind.__module__
     try:
         dataset.__class__ = Noting
-    except TypeError:  # of a class with slots, or in C
+        dataset.feedrate_noted = noted
+    except (TypeError, AttributeError):  # of a class with slots, or in C
         return dataset
     return dataset
 
 
+NOTHING = object()
+
+
 class Items:
-    """A map-style data set whose items come as One."""
+    """A map-style data set whose items come with their numbers, those of a batch together."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
+        self.noted = getattr(dataset, "feedrate_noted", None) or [NOTHING, None]
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "dataset":
+        if name.startswith("__") or name in ("dataset", "noted"):
             raise AttributeError(name)
         return getattr(self.dataset, name)
 
     def __getitem__(self, index: Any) -> One:
+        value, came = self._one(index)
+        return One(index, came, value)
+
+    def __getitems__(self, indices: list[Any]) -> One:
+        noted, get, came, values = self.noted, self.dataset.__getitem__, [], []
+        for index in indices:  # a call less an item than `_one`: this is what following costs
+            noted[0] = NOTHING
+            value = get(index)
+            values.append(value)
+            came.append(noted[1] if noted[0] is value else index)
+        return One(indices, came, values)
+
+    def _one(self, index: Any) -> tuple[Any, Any]:
+        noted = self.noted
+        noted[0] = NOTHING
         value = self.dataset[index]
-        return One(index, getattr(self.dataset, "feedrate_came", index), value)
+        return value, noted[1] if noted[0] is value else index
 
 
 class Whole(Items):
     """The same of one with `__getitems__`, which returns a list of items or a batch."""
 
-    def __getitems__(self, indices: list[Any]) -> Any:
-        found = self.dataset.__getitems__(indices)
-        if isinstance(found, list) and len(found) == len(indices):
-            return [One(index, index, value) for index, value in zip(indices, found, strict=True)]
-        return One(indices, indices, found)
+    def __getitems__(self, indices: list[Any]) -> One:
+        return One(indices, indices, self.dataset.__getitems__(indices))
 
 
 class Collated:
-    """A collate function of such items: a pair of Followed's first fields and the user's batch."""
+    """A collate function of such items, which gives a Followed with the user's batch."""
 
     def __init__(self, collate: Callable[..., Any]) -> None:
         self.collate = collate
 
-    def __call__(self, items: Any) -> Followed:
-        if isinstance(items, One):
-            asked, came = items.asked, items.came
-            batch = self.collate(items.value)
-        else:
-            asked, came = [one.asked for one in items], [one.came for one in items]
-            batch = self.collate([one.value for one in items])
-        return _followed(asked, came, batch)
+    def __call__(self, items: One) -> Followed:
+        return _followed(items.asked, items.came, self.collate(items.value))
 
 
 class Worked:
@@ -164,7 +172,7 @@ def _followed(asked: Any, came: Any, batch: Any) -> Followed:
     asked, came = (one if isinstance(one, list | tuple) else [one] for one in (asked, came))
     if not all(isinstance(one, int) for one in came):  # a sampler of something else than numbers, such as cuts
         return Followed(None, 0, _worker(), batch)
-    substituted = sum(one != other for one, other in zip(asked, came, strict=True))
+    substituted = 0 if asked == came else sum(one != other for one, other in zip(asked, came, strict=True))
     return Followed(torch.tensor(came, dtype=torch.int64), substituted, _worker(), batch)
 
 
