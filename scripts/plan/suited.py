@@ -44,6 +44,11 @@ def never(module: ModuleType, request: LoaderRequest, task: str, cache: str) -> 
     if getattr(module, "CHECK", EXACT) != EXACT:
         if task not in ("read", "iterate"):
             return Never(f"task {task} needs the corpus's items, and this file has items of its own (CHECK)", ("task",))
+        if request.world > 1:
+            return Never("ranks are held to the corpus's items, and this file has items of its own (CHECK)", ("world",))
+        if request.device_prefetch and request.device != "cpu":
+            reason = "batches of items of its own (CHECK) are copied when they come, not ahead"
+            return Never(reason, ("device_prefetch",))
         if cache != "warm":
             reason = "nobody knows which bytes items of its own (CHECK) read, so none can be held to be read"
             return Never(f"{reason} from a {cache} cache", ("cache",))

@@ -3,15 +3,18 @@
 import json
 import subprocess
 import textwrap
+from dataclasses import replace
 
 import pytest
 import torch
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
+from scripts.common.request import Share
 from scripts.loaders import _followed, _own, _own_epochs
 from scripts.machine.folders import location_of
 from scripts.measure import own_items
+from scripts.plan.suited import never
 from tests.support.loader_cases import nothing_left_open, request_for, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import program_line
@@ -397,3 +400,21 @@ def test_a_run_by_hand_says_beside_the_speed_what_was_counted(tmp_path, corpus, 
     assert record["declared"]["check"] == "slice"
     assert record["own"]["substituted"] > 0
     assert "own-substituted" in [one["code"] for one in record["warnings"]]
+
+
+@pytest.mark.parametrize(
+    ("task", "cache", "changes", "name"),
+    [
+        ("train", "warm", {}, "task"),
+        ("read", "cold", {}, "cache"),
+        ("read", "limited", {}, "cache"),
+        ("read", "warm", {"share": Share(0, 2)}, "world"),
+        ("read", "warm", {"device": "cuda", "device_prefetch": 2}, "device_prefetch"),
+    ],
+)
+def test_what_cannot_be_with_items_of_ones_own_is_known_before(tmp_path, corpus, placed, task, cache, changes, name):
+    check, text = SHAPES["the whole file, then a crop"]
+    module, request = opened(tmp_path, corpus, placed, check, text, **changes)
+    found = never(module, request, task, cache)
+    assert found is not None and name in found.settings and "CHECK" in found.reason
+    assert never(module, replace(request, device="cpu", share=Share()), "read", "warm") is None
