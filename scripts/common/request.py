@@ -103,14 +103,6 @@ def batches_of(positions: Any, batch_size: int) -> Iterator[Any]:
         yield positions[start : start + batch_size]
 
 
-def undecoded(path: Path, request: LoaderRequest) -> Any:
-    """Read an item's file and return zeros in its shape, of audio silence: an item whose decoding is left out."""
-    import torch
-
-    path.read_bytes()
-    return torch.zeros(request.sample.shape, dtype=getattr(torch, request.sample.dtype))
-
-
 def too_large(request: LoaderRequest, free: int, where: str) -> str | None:
     """Return a reason where the split takes more than half of the `free` bytes there, else None."""
     copies = request.world if where == "RAM" else 1  # each rank has its own, and those of one machine its memory
