@@ -217,7 +217,7 @@ def size_of(batch: Any) -> int:
 def moved(value: Any, device: str) -> Any:
     """Return a batch of any nesting on a device; what has a `to` of its own goes by that."""
     if hasattr(value, "to"):
-        return value.to(device, non_blocking=True)
+        return value.to(device)
     if isinstance(value, Mapping):
         return type(value)({name: moved(part, device) for name, part in value.items()})
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -324,7 +324,7 @@ def test_steps_are_tried_after_the_first_epoch_and_the_users_own_checks(batches,
         record={},
         _held=0,
         _undisturbed=lambda work: work(),
-        _reading=lambda _sink: machine,
+        _bytes_read=lambda: machine,
         _stepped=stepped,
     )
     run._Run._find_steps(asked, machine.epoch)
