@@ -132,7 +132,7 @@ def _not_importable(path: Path, error: Exception) -> UserError:
 
 
 def _loader(name: str) -> ModuleType:
-    """Return what the file of a loader declares, with `open_epochs`; the file itself is imported when that is called.
+    """Return the declarations of a loader's file, with `open_epochs`; the file itself is imported when that is called.
 
     So its libraries may be imported at its top: the plan runs its constants and functions alone (`declarations`). A
     file without `make_loader` is imported whole.
@@ -173,7 +173,7 @@ def _not_python(path: Path, error: SyntaxError) -> UserError:
 
 
 def declarations(tree: ast.Module) -> ast.Module:
-    """Return what the plan runs of a loader's file: all but its classes and the imports of libraries."""
+    """Return the part that the plan runs of a loader's file: all but its classes and the imports of libraries."""
     return ast.Module([node for node in tree.body if _is_declared(node)], [])
 
 

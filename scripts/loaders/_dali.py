@@ -17,7 +17,7 @@ STAGES = ("read",)
 
 
 def without_read(_read: Callable[..., Any], request: LoaderRequest) -> Callable[..., Any]:
-    """Return what makes nodes of one batch of zeros in RAM, again and again, and of positions, by an external source.
+    """Return a function that makes nodes of positions and of the same zeros in RAM, by an external source.
 
     It takes the place of a reader, and of the decoding that follows.
     """
@@ -38,7 +38,7 @@ def without_read(_read: Callable[..., Any], request: LoaderRequest) -> Callable[
 
 
 def without_decode(_decode: Callable[..., Any], request: LoaderRequest) -> Callable[..., Any]:
-    """Return what makes a node of zeros of that of whole files, which are copied, so that they are read."""
+    """Return a function that makes a node of zeros of that of whole files, which are copied, so that they are read."""
     from nvidia.dali import fn
 
     def undecoded(encoded: Any, *_arguments: Any) -> Any:

@@ -24,7 +24,7 @@ def unsuited(request):
 
 
 def without_read(read, request):
-    """Return what gives the first batch again and again, cut to the size of each."""
+    """Return a function that gives the first batch again and again, cut to the size of each."""
     kept = []
 
     def again(items, number, threads):

@@ -103,7 +103,7 @@ def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable
 
 
 def _epochs(loader: Any, module: ModuleType, request: LoaderRequest, kept: Batch | None) -> Any:
-    """Return what opens the epoch function of what a `make_loader` has made."""
+    """Return the opener of the epoch function of what a `make_loader` has made."""
     from torch.utils.data import DataLoader, IterableDataset
 
     stages = getattr(loader, "pipeline", None)  # of a WebLoader
@@ -201,7 +201,7 @@ def _first_batch(loader: Any) -> Batch:
     """Return a batch that this process has made: of the first item, again and again."""
     try:
         first = loader.dataset[0]
-    except NotImplementedError:  # of most that are iterated
+    except NotImplementedError:  # torch raises it for a data set that can only be iterated
         first = next(iter(loader.dataset))
     return first if loader.batch_size is None else loader.collate_fn([first] * loader.batch_size)
 

@@ -52,7 +52,7 @@ def imported(module: ModuleType) -> ModuleType:
 
 
 def _opened(module: ModuleType, make: Any, path: Path, request: LoaderRequest) -> Any:
-    """Return what opens the epoch function of a file with `make_loader`, or over the Dataset that `make` returns."""
+    """Return the opener of the epoch function of a file with `make_loader`, or over the Dataset that `make` returns."""
     if make:
         data_loader = import_module("scripts.loaders._plain.data_loader").data_loader
         module.make_loader = lambda data, **how: data_loader(labelled(make, request, path.parent), **how)  # noqa: ARG005

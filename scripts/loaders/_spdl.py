@@ -5,7 +5,7 @@ from scripts.loaders._declared import simplify_threads as simplify  # noqa: F401
 
 
 def without_read(read, _request):
-    """Return what writes into each row what the first file gave. It may be in a process of its own."""
+    """Return a function that writes into each row what the first file gave. It may be in a process of its own."""
     kept = []
 
     def again(*arguments):

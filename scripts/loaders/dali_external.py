@@ -91,7 +91,7 @@ def make_loader(data, key, shape, dtype, source, device, batch_size, workers, pr
 
 
 def without_read(_read, request):
-    """Return what gives zeros in RAM: a batch at once, or in each process one item again and again."""
+    """Return a function that gives zeros in RAM: a batch at once, or in each process one item again and again."""
     from scripts.loaders._dali_source import Unread
 
     if request.options["source"] == "parallel":
@@ -101,7 +101,7 @@ def without_read(_read, request):
 
 
 def without_transfer(transfer, request):
-    """Return what makes nodes of zeros, and of the positions, which the processes send of batches that they keep."""
+    """Return a function that makes nodes of zeros, and of positions: the processes keep the items."""
     from scripts.loaders._dali_source import Unsent
 
     def unsent(source, *how):

@@ -70,5 +70,5 @@ def make_loader(data, key, reader, device, batch_size, workers, prefetch, seed, 
 
 
 def without_read(read, request):
-    """Return what gives one batch of zeros in RAM, whose positions come without names."""
+    """Return a function that gives one batch of zeros in RAM, whose positions come without names."""
     return (lambda where: where) if read.__name__ == "read_by_name" else _dali.without_read(read, request)

@@ -117,7 +117,7 @@ def make_loader(
 
 
 def without_read(read, request):
-    """Return what gives one batch of zeros in RAM, and labels of the right form by positions."""
+    """Return a function that gives one batch of zeros in RAM, and labels of the right form by positions."""
     import torch
 
     def void(where, classes):

@@ -39,7 +39,7 @@ def make_loader(data, key, shape, dtype, scale, batch_size, workers, prefetch, s
 
 
 def without_decode(decode, _request):
-    """Return what decodes nothing: FFCV's threads touch each page of a file, torch writes zeros."""
+    """Return a pipeline that decodes nothing: FFCV's threads touch each page of a file, torch writes zeros."""
     if decode is decode_by_threads:
         return lambda: [Touching(), ToTensor()]
     return lambda _values, _scale, batch: batch.zero_()

@@ -71,7 +71,7 @@ def make_loader(data, shape, reuse, device, workers, batch_size, **how):
 
 
 def without_decode(_decode, request):
-    """Return what gathers int16, where that is not done yet, and gives silence."""
+    """Return a function that gathers int16, where that is not done yet, and gives silence."""
     silence = cache(lambda: torch.zeros((request.batch_size, *request.sample.shape), device=request.device))
 
     def skipped(pcm, *_batch):

@@ -68,7 +68,7 @@ def make_loader(data, key, keep, device, pin_memory, batch_size, seed, order=Non
 
 
 def without_read(read, _request):
-    """Return what gives the first rows of each tensor again and again."""
+    """Return a function that gives the first rows of each tensor again and again."""
     kept = {}
 
     def again(rows, where, pin_memory):

@@ -17,9 +17,8 @@ from scripts.loaders._declared import DECODER, SETTINGS, never, simplify_threads
 from scripts.loaders._plain.epochs import Epochs
 from scripts.loaders._plain.images import decode_of
 from scripts.loaders._plain.labels import labels_in
-from scripts.loaders._plain.ring import over_ring
+from scripts.loaders._plain.ring import over_items
 from scripts.loaders._ring.plan import COPIES, lifetime
-from scripts.loaders._ring.ring_reader import FetchingRing
 from scripts.loaders._ring.unread import without_read
 
 FORMAT = "webdataset"
@@ -31,7 +30,7 @@ OPTIONS = {**DECODER, **COPIES}
 
 
 def members_of(path, ending):
-    """Return where each image of a shard is, as (first byte, bytes), and what its JSON says, in the shard's order."""
+    """Return the place of each image of a shard, as (first byte, bytes), and what its JSON says, in their order."""
     places, about = {}, {}  # by the members' name
     try:
         with tarfile.open(path, "r:") as tar:
@@ -110,21 +109,23 @@ def make_loader(
 ):
     """Return a loader over tar shards, of as many items and classes as are found in them unless told."""
     shards, decode = Shards(data, ending, items), decode_of(decoder)
-    reader = FetchingRing(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
+    classes = classes or 1 + max(max(one["classes"]) for one in shards.about)
+    loader = over_items(
         lambda: Members(shards, decode),
-        len(shards.places),
+        labels_in(shards.about, classes),
+        key,
+        seed,
+        order,
         shape,
         dtype,
         batch_size,
         in_flight=workers,
-        ahead=prefetch,
+        prefetch=prefetch,
         device=device,
-        pin=pin_memory,
-        copies=copies,  # False: on a CPU a batch is valid until the next one is taken
-        at_once=4,  # images that a thread takes, one after another: 8 and 16 give no more
+        pin_memory=pin_memory,
+        copies=copies,
+        at_once=4,  # images: 8 and 16 give no more
     )
-    classes = classes or 1 + max(max(one["classes"]) for one in shards.about)
-    loader = over_ring(reader, key, labels_in(shards.about, classes), seed, order)
 
     def close():
         loader.close()

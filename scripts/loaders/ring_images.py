@@ -9,9 +9,8 @@ its own.
 from scripts.loaders._declared import DECODER, SETTINGS, never, simplify_threads as simplify
 from scripts.loaders._plain.images import content_of, decode_of
 from scripts.loaders._plain.labels import read_labels
-from scripts.loaders._plain.ring import over_ring
+from scripts.loaders._plain.ring import over_items
 from scripts.loaders._ring.plan import COPIES, lifetime
-from scripts.loaders._ring.ring_reader import FetchingRing
 from scripts.loaders._ring.unread import without_read
 
 FORMAT = "files"
@@ -51,18 +50,20 @@ def make_loader(
     order=None,
 ):
     """Return a loader over numbered image files."""
-    decode, labels = decode_of(decoder), read_labels(data)
-    reader = FetchingRing(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
+    decode = decode_of(decoder)
+    return over_items(
         lambda: Files(data, ending, decode),
-        len(labels["target"]),
+        read_labels(data),
+        key,
+        seed,
+        order,
         shape,
         dtype,
         batch_size,
         in_flight=workers,
-        ahead=prefetch,
+        prefetch=prefetch,
         device=device,
-        pin=pin_memory,
-        copies=copies,  # False: on a CPU a batch is valid until the next one is taken
-        at_once=4,  # images that a thread takes, one after another: 8 and 16 give no more
+        pin_memory=pin_memory,
+        copies=copies,
+        at_once=4,  # images: 8 and 16 give no more
     )
-    return over_ring(reader, key, labels, seed, order)

@@ -21,6 +21,5 @@ OPTIONS = {**IN_FLIGHT, **COPIES}
 
 def make_loader(data, key, shape, dtype, batch_size, in_flight, prefetch, device, pin_memory, copies, seed, order=None):
     """Return a loader over the ranges of one object in a bucket."""
-    return over_bucket(
-        data, key, shape, dtype, batch_size, in_flight, prefetch, device, pin_memory, copies, seed, order
-    )
+    how = {"in_flight": in_flight, "prefetch": prefetch, "device": device, "pin_memory": pin_memory, "copies": copies}
+    return over_bucket(data, key, shape, dtype, batch_size, seed, order, **how)

@@ -97,7 +97,7 @@ class Unsent:
 
 
 def without_transfer(transfer, request):
-    """Return what runs the same pipeline, but sends nothing of a batch but its positions."""
+    """Return a function that runs the same pipeline, but sends nothing of a batch but its positions."""
 
     def unsent(source, make, *how):
         passes = transfer(source, lambda positions: (None, make(positions)[1]), *how)

@@ -73,7 +73,7 @@ def make_loader(data, key, shape, dtype, method, workers, prefetch, pin_memory, 
 
 
 def without_read(_read, request):
-    """Return what gives a process's first batch again and again."""
+    """Return a function that gives a process's first batch again and again."""
     again = AgainByBatch(None, sent=request.options["method"] == "process" and request.workers > 0)
 
     def read_again(files, positions):

@@ -156,7 +156,7 @@ class OwnVerifier(Verifier):
         return "an earlier epoch" if self.level != NO_CHECK and len(order) > 1 and order == before else None
 
     def found(self) -> dict[str, Any]:
-        """Return what was counted in the verify epoch, for the record."""
+        """Return the counts in the verify epoch, for the record."""
         delivered, distinct = sum(self.seen.values()), len(self.seen)
         known = self.level != NO_CHECK
         return {
@@ -173,7 +173,7 @@ class OwnVerifier(Verifier):
 
 
 def warnings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return what is to be said of a user's own items, each with what was seen, a likely cause and what to do."""
+    """Return warnings about a user's own items, each with what was seen, a likely cause and what to do."""
     said = []
     items, expected = found["items"], found["expected"] or 0
     if found["substituted"]:

@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from scripts.loaders._plain.epochs import Epochs, shuffled
+from scripts.loaders._ring.ring_reader import FetchingRing
 
 
 def read(reader, labels, order, following):
@@ -21,3 +22,22 @@ def over_ring(reader, key, labels, seed, order=None):
         return map(named, read(reader, labels.values(), order_of(number), order_of(number + 1)))
 
     return Epochs(epoch, reader.close)
+
+
+def over_items(connect, labels, key, seed, order, *items, in_flight, prefetch, device, pin_memory, copies, at_once=1):
+    """Return a loader of items that threads read one by one, each by what `connect()` opens for it.
+
+    `items`: the shape and the type of one, and how many a batch has. A thread takes `at_once` of them at a time.
+    """
+    reader = FetchingRing(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
+        connect,
+        len(labels["target"]),
+        *items,
+        in_flight=in_flight,
+        ahead=prefetch,
+        device=device,
+        pin=pin_memory,
+        copies=copies,  # False: on a CPU a batch is valid until the next one is taken
+        at_once=at_once,
+    )
+    return over_ring(reader, key, labels, seed, order)

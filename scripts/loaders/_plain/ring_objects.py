@@ -2,7 +2,7 @@
 
 import re
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import quote, urlsplit
 
@@ -12,8 +12,7 @@ from botocore.awsrequest import AWSRequest
 
 from scripts.loaders._plain.labels import read_labels
 from scripts.loaders._plain.objects import SECONDS, Split, read_into, tried
-from scripts.loaders._plain.ring import over_ring
-from scripts.loaders._ring.ring_reader import FetchingRing
+from scripts.loaders._plain.ring import over_items
 
 VALID_SECONDS = 3600  # of a signature, which is used for half of that
 FOR_NOW = (429, 500, 502, 503, 504)  # answers after which an item is asked for again
@@ -102,20 +101,9 @@ class Connection:
             self.link = None
 
 
-def over_bucket(data, key, shape, dtype, batch_size, in_flight, prefetch, device, pin_memory, copies, seed, order):
-    """Return a loader over the items of a bucket, of which so many are asked for at a time."""
-    split, labels = Split(data, key, shape, dtype), read_labels(data)
+def over_bucket(data, key, shape, dtype, batch_size, seed, order, **how):
+    """Return a loader over the items of a bucket, of which `in_flight` are asked for at a time."""
+    split = Split(data, key, shape, dtype)
     requests = Requests(split)
-    reader = FetchingRing(  # ring_reader.py is one file that stands alone: copy it from feedrate's scripts
-        lambda: Connection(split, requests),
-        len(labels["target"]),
-        shape,
-        dtype,
-        batch_size,
-        in_flight=in_flight,
-        ahead=prefetch,
-        device=device,
-        pin=pin_memory,
-        copies=copies,  # False: on a CPU a batch is valid until the next one is taken
-    )
-    return over_ring(reader, key, labels, seed, order)
+    connect = partial(Connection, split, requests)
+    return over_items(connect, read_labels(data), key, seed, order, shape, dtype, batch_size, **how)

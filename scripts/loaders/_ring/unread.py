@@ -8,7 +8,7 @@ from scripts.machine import gpu
 
 
 def without_read(_read: Callable[..., Any], _request: LoaderRequest) -> Callable[..., Iterator[Any]]:
-    """Return what takes the place of `_plain.ring.read`."""
+    """Return the replacement of `_plain.ring.read`."""
     return unread
 
 
