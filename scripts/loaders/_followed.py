@@ -50,15 +50,21 @@ def follow(loader: Any, numbers: Callable[[Any], Any] | None = None) -> tuple[It
         attributes = vars(inner)  # torch lets nobody set these two once a loader is made
         attributes["dataset"] = (Whole if hasattr(inner.dataset, "__getitems__") else Items)(noting(inner.dataset))
         attributes["collate_fn"] = Collated(inner.collate_fn)
-        context = inner.multiprocessing_context or multiprocessing  # without its own that of the process
-        if inner.num_workers and context.get_start_method() != "fork":
-            sent = WithTheirCode({name: attributes[name] for name in ("dataset", "collate_fn")})
-            attributes |= {name: Part(sent, name) for name in sent}
+        _send_with_code(inner)
         return loader, About(expected, inner.num_workers, True)
     workers = inner.num_workers if isinstance(inner, DataLoader) else 0
     if isinstance(inner, DataLoader):
         vars(inner)["collate_fn"] = Worked(inner.collate_fn)
+        _send_with_code(inner)
     return Told(loader, numbers), About(None, workers, numbers is not None)
+
+
+def _send_with_code(loader: Any) -> None:
+    """Have a DataLoader whose workers are no forks send them its data set with its code: they cannot import it."""
+    context = loader.multiprocessing_context or multiprocessing  # without its own that of the process
+    if loader.num_workers and context.get_start_method() != "fork":
+        sent = WithTheirCode({name: vars(loader)[name] for name in ("dataset", "collate_fn")})
+        vars(loader).update({name: Part(sent, name) for name in sent})
 
 
 def noting(dataset: Any) -> Any:
