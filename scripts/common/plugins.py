@@ -98,6 +98,13 @@ def load(kind: str, name: str) -> ModuleType:
     return module
 
 
+def format_of(loader: ModuleType) -> ModuleType:
+    """Return the format that a loader reads; of a user's file with FILES those, as a format of their own."""
+    if getattr(loader, "FILES", None) is None:
+        return load("formats", loader.FORMAT)
+    return importlib.import_module("scripts.formats._users").format_of(loader)
+
+
 def takes(format: ModuleType, sample: Sample) -> int:
     """Return about how many bytes an item takes in a format: its BYTES_PER_ITEM, or its TAKES where that is at most."""
     return getattr(format, "TAKES", format.BYTES_PER_ITEM)(sample)
@@ -228,7 +235,8 @@ def _check_contract(kind: str, module: ModuleType, file: str) -> None:
 
 def check_loader(module: ModuleType, file: str) -> None:
     """Raise UserError for the first wrong value of what a loader says of itself; the error begins with `file`."""
-    _check_one(f"{file}: FORMAT", module.FORMAT, names("formats"), "scripts/formats/{}.py")
+    if getattr(module, "FILES", None) is None:
+        _check_one(f"{file}: FORMAT", module.FORMAT, names("formats"), "scripts/formats/{}.py")
     _check_env(module, file)
     _check_several(file, "REQUIRES", module.REQUIRES, None)
     _check_several(file, "SETTINGS", module.SETTINGS, OF_DATA_LOADER)
@@ -297,7 +305,7 @@ def declared(module: ModuleType) -> dict[str, Any]:
     return {
         "about": describe(module),
         "format": module.FORMAT,
-        "format_about": describe(load("formats", module.FORMAT)),
+        "format_about": describe(format_of(module)),
         "order": getattr(module, "ORDER", RANDOM),
         "options": {name: fragment["default"] for name, fragment in getattr(module, "OPTIONS", {}).items()},
         "requires": list(module.REQUIRES),
@@ -362,7 +370,7 @@ def kinds(module: ModuleType) -> tuple[str, ...]:
     if hasattr(module, "KINDS"):
         return tuple(module.KINDS)
     if hasattr(module, "FORMAT"):
-        return kinds(load("formats", module.FORMAT))
+        return kinds(format_of(module))
     return ("audio",) if hasattr(module, "fetch") else every_kind()
 
 

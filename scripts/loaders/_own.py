@@ -18,7 +18,7 @@ from scripts.common.errors import UserError, nearest
 from scripts.common.files import PROJECT
 from scripts.common.location import PATH
 from scripts.common.settings import OF_DATA_LOADER, OF_WORKERS
-from scripts.common.vocabulary import CHECKS, EXACT, NEXT, RANDOM, STAGES, simplify
+from scripts.common.vocabulary import CHECKS, EXACT, ITEMS, NEXT, NO_CHECK, RANDOM, STAGES, simplify
 
 DEFAULTS = {
     "ENV": isolated.DEFAULT,
@@ -34,6 +34,7 @@ DEFAULTS = {
     "PIXEL_LIMIT": 0,
     "PIXELS_VARY": False,
     "CHECK": EXACT,
+    "FILES": None,
 }
 ENTRY = ("make_loader", "open_epochs", "loader", "dataset")
 
@@ -62,12 +63,22 @@ def declared(name: str, file: str) -> ModuleType:
     )
     if not any(entry in _defined(tree) for entry in ENTRY):
         raise UserError(f"file: {file}: found none of {', '.join(ENTRY)}; one is needed. See docs/own_loader.md.")
-    known = plugins.names("formats")
+    if module.FILES is not None:
+        if hasattr(module, "FORMAT") or module.CHECK not in (ITEMS, NO_CHECK):
+            found = f"FORMAT = {module.FORMAT!r}" if hasattr(module, "FORMAT") else f"CHECK = {module.CHECK!r}"
+            raise UserError(
+                f'file: {file}: FILES: found beside it {found}; allowed is CHECK = "{ITEMS}" or "{NO_CHECK}", without '
+                "FORMAT: nothing is known of files of your own. Remove one of them (docs/own_loader.md)."
+            )
+        module.FORMAT = f"files_of_{name}"
+        module.KINDS = plugins.every_kind()
+    known = [*plugins.names("formats"), *([module.FORMAT] if module.FILES is not None else [])]
     if getattr(module, "FORMAT", None) not in known:
         found = repr(module.FORMAT) if hasattr(module, "FORMAT") else "nothing"
         raise UserError(
             f"file: {file}: FORMAT: found {found}, allowed are {', '.join(known)}."
-            f'{nearest(found.strip(chr(39)), known)} Write FORMAT = "wav", or another of them, into it.'
+            f'{nearest(found.strip(chr(39)), known)} Write FORMAT = "wav", or another of them, into it; or FILES, with '
+            "what it reads of your own."
         )
     if set(module.SETTINGS) & {"workers", "prefetch"} == {"workers", "prefetch"}:
         module.simplify = simplify

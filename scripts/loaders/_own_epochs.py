@@ -78,9 +78,8 @@ def _followed(module: ModuleType, real: ModuleType, request: LoaderRequest) -> I
             "(docs/own_loader.md)."
         )
     exact = module.CHECK == EXACT
-    labels = dict(
-        zip(("item", "target", "labels"), map(torch.from_numpy, read_labels(request.label_folder)), strict=True)
-    )
+    columns = map(torch.from_numpy, read_labels(request.label_folder)) if exact else ()
+    labels = dict(zip(("item", "target", "labels"), columns, strict=False))
 
     def epoch(number: int) -> Iterator[dict[str, Any]]:
         if hasattr(real, "begin"):

@@ -75,7 +75,7 @@ class OwnVerifier(Verifier):
 
     def __post_init__(self) -> None:
         self.expected, self.workers = None, 0
-        self.recordings = list(self.corpus.items(self.split))
+        self.recordings = list(self.corpus.items(self.split)) if self.level == SLICE else []
         self.items, self._in_order = {}, []
         self.substituted, self.by_worker, self.short, self.bytes, self.padded, self.values = 0, set(), 0, 0, 0, 0
         self.alike = False

@@ -523,7 +523,7 @@ class _Run:
         record["warnings"] += first_epoch(record) if self.in_first_epoch else []
         record["sampled"] = self._sampled(times)
         if self.cache == "warm":
-            payload = items * plugins.takes(plugins.load("formats", self.module.FORMAT), self.request.sample)
+            payload = self._payload_bytes(items)
             record["warnings"] += host.not_warm(**self.moments, payload_bytes=payload)
             self.problem = host.from_device(**self.moments, payload_bytes=payload)
         if self.cache == "cold":
@@ -534,6 +534,14 @@ class _Run:
                 record["warnings"].append(not_cold(warm, len(times.epochs)))
         if self.cache == "limited":
             self.problem = not_limited(record["limits"], record["resources"]["read_bytes"], len(times.epochs))
+
+    def _payload_bytes(self, items: int) -> int:
+        """Return about how many stored bytes so many items have; of files of the user's own by what they all have."""
+        format = plugins.format_of(self.module)
+        if not hasattr(format, "BYTES"):
+            return items * plugins.takes(format, self.request.sample)
+        an_epoch = ((self.record["own"] or {}).get("expected") or items) if self.record.get("own") else items
+        return max(1, round(items / max(1, an_epoch) * format.BYTES))
 
     def _sampled(self, times: Times) -> dict[str, Any]:
         """Return what measure/sampler.py is to sum up: when the timed epochs were, and what was read after them.

@@ -88,7 +88,7 @@ class Plan:
         self.loaders: dict[str, ModuleType] = {e["name"]: configuration.loader_of(e) for e in self.entries}
         self.left_out = self._left_out(configuration.named(raw["loaders"]))
         self.formats: dict[str, ModuleType] = {
-            module.FORMAT: plugins.load("formats", module.FORMAT) for module in self.loaders.values()
+            module.FORMAT: plugins.format_of(module) for module in self.loaders.values()
         }
         self.notices += [*self._by_guide(), *self._over_budget()]
         self.ladder_steps: list[ladder.LadderStep] = self._ladder_steps() if self.config["ladder"] else []
@@ -438,9 +438,14 @@ class Plan:
         swept = [one for one in whole if one.task in SWEPT]
         if swept and all(too_large(self, loader, tier, one) for one in swept) and not self.unfit(tier, "cold"):
             whole.append(Scenario(cache="cold"))
-        if not self.part or tier != self.part_tier(loader):
+        if not self.part or tier != self.part_tier(loader) or self.loaders[loader].FORMAT in self._users_files:
             return whole
         return [*whole, *(replace(one, size=PART) for one in found if one.cache == "warm")]
+
+    @cached_property
+    def _users_files(self) -> set[str]:
+        """The formats that are files of the user's own: nobody can write a part of them."""
+        return {name for name, module in self.formats.items() if hasattr(module, "PATTERNS")}
 
     def _scenarios(self, loader: str, tier: str) -> list[Scenario]:
         """Return what the sweep asks for; only SWEPT tasks are swept over caches and steps."""
@@ -564,7 +569,8 @@ class Plan:
     @property
     def item_sizes(self) -> list[int]:
         """The bytes that an item takes in each format, each once: the sizes of random reads."""
-        return sorted({module.BYTES_PER_ITEM(self.sample) for module in self.formats.values()})
+        found = (module for module in self.formats.values() if not hasattr(module, "PATTERNS"))
+        return sorted({module.BYTES_PER_ITEM(self.sample) for module in found})
 
     def readers(self, format: str) -> int:
         """Return the number of parallel readers that a format's layout must serve; 1 where it does not matter."""
@@ -654,7 +660,12 @@ class Plan:
                 for name, module in self.loaders.items()
             },
             "formats": {
-                name: {"env": isolated.env_of(module), "readers": self.readers(name)}
+                name: {
+                    "env": isolated.env_of(module),
+                    "readers": self.readers(name),
+                    "version": module.VERSION,
+                    "files": getattr(module, "PATTERNS", None),
+                }
                 for name, module in self.formats.items()
             },
             "tiers": {name: self._tier_json(name) for name in self.tiers},

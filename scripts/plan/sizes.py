@@ -60,7 +60,9 @@ def part_of(plan: "Plan") -> int | None:
     asked, (items, _) = plan.config["measure"]["part"], items_of(plan)
     if asked == "none":
         return None
-    each = sum(_takes(plan, module) for module in plan.formats.values())
+    each = sum(_takes(plan, module) for module in plan.formats.values() if not hasattr(module, "PATTERNS"))
+    if not each:
+        return None
     if asked == "auto" and items * each <= WHOLE_SHARE * memory_bytes():
         return None
     wanted = min(PART_ITEMS, int(PART_SHARE * memory_bytes() / each)) if asked == "auto" else asked
@@ -69,6 +71,8 @@ def part_of(plan: "Plan") -> int | None:
 
 def format_bytes(plan: "Plan", format: str, size: str = WHOLE) -> int:
     """Return about how many bytes a format has, of all items or of the part."""
+    if hasattr(plan.formats[format], "BYTES"):
+        return plan.formats[format].BYTES
     items = plan.part if size == PART else items_of(plan)[0]
     return (items or 0) * _takes(plan, plan.formats[format])
 

@@ -26,6 +26,8 @@ from scripts.common.corpus import SPLITS, Corpus
 from scripts.common.errors import UserError, run_main
 from scripts.common.files import tree_size, whole_directory, write_json
 from scripts.common.progress import progress_bar
+from scripts.common.vocabulary import SPLIT
+from scripts.formats import _users
 from scripts.machine.copies import NO_ROOM, flush_tree, free_bytes, room_for
 
 VERSION = 2
@@ -111,6 +113,21 @@ def write_format(name: str, corpus: Corpus, readers: int, out: Path) -> dict[str
     }
 
 
+def link_files(name: str, patterns: list[str], out: Path) -> dict[str, Any]:
+    """Give files of the user's own second names below `out`, in the split that is measured; return the record.
+
+    Raises UserError for a pattern that matches nothing.
+    """
+    start = time.perf_counter()
+    with whole_directory(out) as aside:
+        for split in SPLITS:
+            (aside / split).mkdir()
+        size, files = _users.write(patterns, aside / SPLIT)
+    none = dict.fromkeys(("items", "item_bytes", "items_per_second"))
+    record = {"record": "format", "format": name, "seconds": time.perf_counter() - start, "bytes": size, "files": files}
+    return record | none
+
+
 def _write_split(module: ModuleType, corpus: Corpus, split: str, out: Path, readers: int, bar: tqdm) -> None:
     written = 0
 
@@ -178,7 +195,11 @@ def main() -> None:
     parser.add_argument("--readers", type=int, default=1, help="most parallel readers of a run (default: 1)")
     parser.add_argument("--out", required=True, type=Path, help="folder to write; it is replaced")
     parser.add_argument("--record", required=True, type=Path, help="JSON file to write")
+    parser.add_argument("--files", nargs="*", help="files of the user's own, folders and patterns: linked, not written")
     args = parser.parse_args()
+    if args.files is not None:
+        write_json(args.record, link_files(args.format, args.files, args.out))
+        return
     module = plugins.load("formats", args.format)
     isolated.enter(isolated.env_of(module))
     if args.readers < 1:

@@ -30,7 +30,9 @@ def rows(
     """
     yield from _memory_rows(plan, records)
     counts = sorted({max(1, entry["settings"]["workers"] or 0) for entry in plan["results"]})
-    formats = {size: ", ".join(sorted(name for name in sizes if sizes[name] == size)) for size in sizes.values()}
+    formats = {
+        size: ", ".join(sorted(name for name in sizes if sizes[name] == size)) for size in sizes.values() if size
+    }
     for tier, profile in tiers.items():
         reads = ((profile or {}).get("fio") or {}).get("reads") or []
         measured = [(size, count, storage(reads, size, count), "") for size in sorted(formats) for count in counts]
@@ -41,8 +43,13 @@ def rows(
                 yield {"bound": "storage", **names, **speed_columns([speed])}
 
 
-def stored_bytes(record: Record) -> int:
-    """Return the bytes that an item takes in a format that was written: its payload, or less where it is encoded."""
+def stored_bytes(record: Record) -> int | None:
+    """Return the bytes that an item takes in a format that was written: its payload, or less where it is encoded.
+
+    None: nobody knows how many items files of the user's own hold.
+    """
+    if record["item_bytes"] is None:
+        return None
     if not record["items"] or record["bytes"] is None:  # it could not be written
         return record["item_bytes"]
     return min(record["item_bytes"], -(-record["bytes"] // record["items"]))

@@ -32,7 +32,8 @@ class Chain(NamedTuple):
         """Return the bytes of a format's split that is measured, by its items; None where it could not be written."""
         record, counts = self.formats[format], [row["items"] for row in self.results if row["format"] == format]
         items = max(filter(None, counts), default=None)
-        return items * bounds_of.stored_bytes(record) if record and items else None
+        size = bounds_of.stored_bytes(record) if record else None
+        return items * size if items and size else None
 
 
 def chain(

@@ -1,20 +1,25 @@
 """Users' own Datasets and loaders as they are, each after a shape of public code, and what is said of them."""
 
+import io
 import json
 import subprocess
 import textwrap
 from dataclasses import replace
 
+import numpy as np
 import pytest
+import soundfile
 import torch
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.request import Share
+from scripts.formats._users import format_of
 from scripts.loaders import _followed, _own, _own_epochs
 from scripts.machine.folders import location_of
 from scripts.measure import own_items
 from scripts.plan.suited import never
+from scripts.prepare import write_format as write_format_module
 from tests.support.loader_cases import nothing_left_open, request_for, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import program_line
@@ -268,6 +273,210 @@ def test_workers_that_are_no_forks_follow_too(tmp_path, corpus, placed, name):
     found = verified(module, request, corpus).found()
     assert found["items"] == corpus.counts["train"]
     assert check == "none" or found["substituted"] == found["doubled"] > 0
+
+
+FILES_HEAD = """
+import io
+import numpy as np
+import soundfile
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, WeightedRandomSampler
+
+CHECK = {check!r}
+"""
+# The same of what reads files of the user's own: (CHECK, FILES, text).
+FILE_SHAPES = {
+    "int16 in HDF5, opened for each item, a weighted sampler": ("items", "waves.h5", """
+import h5py
+
+
+class Waves(Dataset):
+    def __init__(self, path):
+        self.path = path
+        with h5py.File(path) as file:
+            self.count = len(file["waveform"])
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        with h5py.File(self.path) as file:
+            return file["waveform"][index].astype(np.float32) / 32767, file["target"][index]
+
+
+def loader(request):
+    data = Waves(request.data / "waves.h5")
+    sampler = WeightedRandomSampler(torch.rand(len(data)), len(data), replacement=True)
+    return DataLoader(data, request.batch_size, sampler=sampler, num_workers=request.workers)
+"""),
+    "MP3 bytes in HDF5, opened once in each worker, cut to a length": ("items", ["mp3/*.h5"], """
+import h5py
+
+
+class Encoded(Dataset):
+    def __init__(self, path):
+        self.path, self.file = path, None
+
+    def __len__(self):
+        return 30
+
+    def __getitem__(self, index):
+        if self.file is None:
+            self.file = h5py.File(self.path)
+        audio, _ = soundfile.read(io.BytesIO(self.file["mp3"][index].tobytes()), dtype="float32")
+        gain = 10 ** (torch.randint(14, ()).item() / 20 - 0.35)
+        return np.resize(audio, 1500) * np.float32(gain), f"{index}.mp3", self.file["target"][index]
+
+
+def dataset(request):
+    return Encoded(request.data / "mp3.h5")
+"""),
+    "Arrow and durations, batches by length, padded to the longest": ("items", "arrow", """
+import json
+import pyarrow
+
+
+class Rows(Dataset):
+    def __init__(self, folder):
+        self.table = pyarrow.ipc.open_file(pyarrow.memory_map(str(folder / "rows.arrow"))).read_all()
+        self.durations = json.loads((folder / "durations.json").read_text())
+
+    def __len__(self):
+        return len(self.durations)
+
+    def __getitem__(self, index):
+        content = self.table["audio"][index].as_buffer()
+        return torch.from_numpy(soundfile.read(io.BytesIO(content), dtype="float32")[0])
+
+
+class ByDuration:
+    def __init__(self, durations, most):
+        self.batches = [[]]
+        for index in sorted(range(len(durations)), key=durations.__getitem__):
+            if durations[index] * (len(self.batches[-1]) + 1) > most and self.batches[-1]:
+                self.batches.append([])
+            self.batches[-1].append(index)
+
+    def __iter__(self):
+        return iter([self.batches[one] for one in torch.randperm(len(self.batches))])
+
+
+def collate(items):
+    return {"mel": torch.nn.utils.rnn.pad_sequence(items, batch_first=True), "text": [str(len(one)) for one in items]}
+
+
+def loader(request):
+    data = Rows(request.data)
+    batches = ByDuration(data.durations, 2.0)
+    return DataLoader(data, batch_sampler=batches, collate_fn=collate, num_workers=request.workers)
+"""),
+    "tars of FLAC, one after the other, a random truncation": ("none", "tars", """
+import tarfile
+
+
+class Tars(IterableDataset):
+    def __init__(self, folder):
+        self.files = sorted(folder.glob("*.tar"))
+
+    def __iter__(self):
+        worker = torch.utils.data.get_worker_info()
+        for path in self.files[worker.id :: worker.num_workers] if worker else self.files:
+            with tarfile.open(path) as tar:
+                for member in tar:
+                    audio = soundfile.read(io.BytesIO(tar.extractfile(member).read()), dtype="float32")[0]
+                    start = torch.randint(len(audio) - 1000, ()).item()
+                    yield {"waveform": torch.from_numpy(audio[start : start + 1000]), "name": member.name}
+
+
+def dataset(request):
+    return Tars(request.data)
+"""),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def own_files(tmp_path_factory):
+    """Files as users have them: HDF5 of samples and of MP3, Arrow of FLAC with durations, tars of FLAC; 30 items."""
+    import tarfile
+
+    import h5py
+    import pyarrow
+
+    folder, chance = tmp_path_factory.mktemp("own_files"), np.random.default_rng(7)
+    waves = [chance.standard_normal(int(length)).astype("float32") / 9 for length in chance.integers(2000, 9000, 30)]
+
+    def encoded(wave, kind) -> bytes:
+        out = io.BytesIO()
+        soundfile.write(out, wave, 16000, format=kind)
+        return out.getvalue()
+
+    for name in ("mp3", "arrow", "tars"):
+        (folder / name).mkdir()
+    with h5py.File(folder / "waves.h5", "w") as file:
+        file["waveform"] = np.stack([(np.resize(wave, 4000) * 32767).astype("int16") for wave in waves])
+        file["target"] = chance.random((30, 5)) > 0.5
+    with h5py.File(folder / "mp3" / "mp3.h5", "w") as file:
+        rows = file.create_dataset("mp3", (30,), h5py.vlen_dtype(np.uint8))
+        for index, wave in enumerate(waves):
+            rows[index] = np.frombuffer(encoded(wave, "MP3"), np.uint8)
+        file["target"] = chance.random((30, 5)) > 0.5
+    table = pyarrow.table({"audio": [encoded(wave, "FLAC") for wave in waves]})
+    with pyarrow.ipc.new_file(str(folder / "arrow" / "rows.arrow"), table.schema) as out:
+        out.write_table(table)
+    (folder / "arrow" / "durations.json").write_text(json.dumps([len(wave) / 16000 for wave in waves]))
+    for shard in range(3):
+        with tarfile.open(folder / "tars" / f"{shard}.tar", "w") as tar:
+            for index in range(shard, 30, 3):
+                content = encoded(waves[index], "FLAC")
+                about = tarfile.TarInfo(f"{index}.flac")
+                about.size = len(content)
+                tar.addfile(about, io.BytesIO(content))
+    return folder
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", FILE_SHAPES)
+def test_a_shape_over_files_of_its_own_is_followed(tmp_path, corpus, own_files, name, workers):
+    check, files, text = FILE_SHAPES[name]
+    listed = [str(own_files / one) for one in ([files] if isinstance(files, str) else files)]
+    (tmp_path / "mine.py").write_text(FILES_HEAD.format(check=check) + f"FILES = {listed}\n" + text)
+    declared = _own.declared("mine", str(tmp_path / "mine.py"))
+    record = write_format_module.link_files(declared.FORMAT, format_of(declared).PATTERNS, tmp_path / "linked")
+    assert record["bytes"] == format_of(declared).BYTES > 0 and record["items"] is None
+    request = request_for(corpus, "soundfile", location_of(tmp_path / "linked"), workers=workers)
+    found = verified(_own_epochs.imported(declared), request, corpus).found()
+    assert found["items"] == 30 and found["item_bytes"] > 1000
+    assert (found["expected"], found["substituted"]) == ((None, None) if check == "none" else (30, 0))
+    assert found["doubled"] == found["missing"] or check == "none"
+    assert ("weighted" in name) == bool(found["doubled"])
+    assert (found["padding_percent"] or 0) > 1 or "padded" not in name
+
+
+def test_own_files_have_the_names_that_they_have_below_their_common_folder(tmp_path):
+    for name in ("a/1.h5", "a/b/2.h5", "c.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "mine.py").write_text('FILES = ["a"]\nCHECK = "none"\ndef dataset(request): ...\n')
+    declared = _own.declared("mine", str(tmp_path / "mine.py"))
+    before = format_of(declared)
+    write_format_module.link_files("files_of_mine", before.PATTERNS, tmp_path / "out")
+    linked = tmp_path / "out" / "train"
+    assert {str(one.relative_to(linked)) for one in linked.rglob("*.h5")} == {"1.h5", "b/2.h5"}
+    assert (linked / "1.h5").samefile(tmp_path / "a" / "1.h5") and before.BYTES == 14
+    (tmp_path / "a" / "1.h5").write_text("longer")
+    assert format_of(declared).VERSION != before.VERSION
+    declared.FILES = ()
+    assert format_of(declared).BYTES == 0
+    declared.FILES = "absent/*.h5"
+    with pytest.raises(UserError, match="FILES: found nothing at"):
+        format_of(declared)
+
+
+@pytest.mark.parametrize("beside", ['FORMAT = "wav"\nCHECK = "none"', 'CHECK = "slice"', ""])
+def test_own_files_are_held_to_their_numbers_at_most(tmp_path, beside):
+    (tmp_path / "mine.py").write_text(f"FILES = ()\n{beside}\ndef dataset(request): ...\n")
+    with pytest.raises(UserError, match=r'FILES: found beside it .* allowed is CHECK = "items" or "none"'):
+        _own.declared("mine", str(tmp_path / "mine.py"))
 
 
 PLANTED = {

@@ -55,7 +55,16 @@ def prepare_version(program, **used):
 
 def format_version(wildcards):
     """Return the version of what writes a format."""
+    format = plan.formats[wildcards.format]
+    if format["files"] is not None:
+        return f"{prepare_version('write_format')}.{format['version']}"
     return prepare_version("write_format", kinds=plan.kind, formats=wildcards.format)
+
+
+def users_files(wildcards):
+    """Return what links a user's own files in place of writing a format; nothing for a format."""
+    files = plan.formats[wildcards.format]["files"]
+    return [] if files is None else ["--files", *files]
 
 
 def tier_version(tier, program):

@@ -17,9 +17,10 @@ rule write_format:
         version=format_version,
         corpus=subpath(input.manifest, parent=True),
         readers=lambda wildcards: plan.formats[wildcards.format]["readers"],
+        files=users_files,
     shell:
         "python -m scripts.prepare.write_format --format {wildcards.format} --corpus {params.corpus:q}"
-        " --readers {params.readers} --out {output.data:q} --record {output.record:q} 2>&1 | tee {log:q}"
+        " --readers {params.readers} --out {output.data:q} --record {output.record:q} {params.files:q} 2>&1 | tee {log:q}"
 
 
 use rule write_format as write_part_format with:
