@@ -15,6 +15,7 @@ from scripts.common.audio_header import announced_seconds, bytes_of_next_wav, og
 from scripts.common.errors import advice
 
 BLOCK_SECONDS = 1.0  # decoded at a time: stays in the cache, and bounds the memory of a recording of any length
+PEAK_SECONDS = 0.1  # of which the largest value is noted: shorter than any item in which silence is looked for
 EDGE_SECONDS = 0.01  # before a fault: more than half the filter that resamples
 SETTLE_SECONDS = 0.1  # after a fault: Opus takes 80 ms (RFC 7845, section 4.6), MP3 borrows bits from earlier frames
 TRIES = 3  # to read on behind an error of the container
@@ -57,7 +58,7 @@ class Recording:
     def __init__(self, sample_rate: int) -> None:
         self.sample_rate = sample_rate
         self.blocks: Iterator[np.ndarray] = iter(())  # float32 (n,), mono, at `sample_rate`
-        self.channels = 1  # of the widest frame
+        self.peaks: list[tuple[int, float]] = []  # of PEAK_SECONDS of several channels: first sample, largest value
         self.lost: list[Lost] = []
         self.remarks: dict[str, int] = {}  # ``kind: detail`` of what is taken in another form, and its first sample
 
@@ -65,6 +66,11 @@ class Recording:
         """Note a fault at sample `start`, with what the decoder and the resampler make worse around it."""
         edge, settle = EDGE_SECONDS * self.sample_rate, SETTLE_SECONDS * self.sample_rate
         self.lost.append(Lost(start - edge, start + samples + settle, reason))
+
+    def peak(self, start: float, stop: float) -> float:
+        """Return the largest value, of full scale 1, that a channel has between two samples, before mixing down."""
+        near = self.sample_rate * PEAK_SECONDS
+        return max((peak for at, peak in self.peaks if start <= at < stop - near), default=0.0)
 
     def first_lost(self, start: float, stop: float) -> Lost | None:
         """Return the first fault between two samples, if there is one."""
@@ -294,14 +300,15 @@ class _Decoder:
     def end(self, stop: int | None, announced: float | None) -> None:
         """Note what is missing at the end of the file, by its header or by how it ends.
 
-        Codecs count up to a few frames of their own delay, so that 4,096 samples or 0.1 s say nothing.
+        Codecs count up to a few frames of their own delay, so that 4,096 samples or 0.1 s say nothing; FLAC has none.
         """
         if self.broken:
             return
         announced = None if self.joined else announced
         expected = None if announced is None else min(announced * self.rate, np.inf if stop is None else stop)
         ogg = ogg_fault(self.path)
-        if expected is not None and expected - self.position > max(4096, 0.1 * self.rate):
+        within = 0.5 if self.name == "flac" else max(4096, 0.1 * self.rate)
+        if expected is not None and expected - self.position > within:
             self._lose_rest(f"truncated: the header announces {announced:.2f} s, {self.seconds:.2f} s can be decoded")
         elif ogg and ogg[0]:
             self._lose_rest(f"truncated: {ogg[1]}, {self.seconds:.2f} s can be decoded")
@@ -370,7 +377,6 @@ def _mono(frame: av.AudioFrame, start: int, recording: Recording) -> np.ndarray:
     except ValueError:  # integers of 64 bits
         raise Rejected(f"not decodable: samples of the format {frame.format.name}") from None
     count = frame.layout.nb_channels
-    recording.channels = max(recording.channels, count)
     channels = values[:count] if frame.format.is_planar else values.reshape(-1, count).T
     weights = _weights(frame.layout.name, count) if count > 2 else None
     if weights is None and count > 2:
@@ -390,6 +396,14 @@ def _mono(frame: av.AudioFrame, start: int, recording: Recording) -> np.ndarray:
             mono += (channel.astype(np.float32) - middle) * weight
     if values.dtype.kind != "f":
         mono *= 2.0 ** (1 - 8 * values.dtype.itemsize)
+    if count > 1:
+        middle = 128.0 if values.dtype.kind == "u" else 0.0
+        unit = 1.0 if values.dtype.kind == "f" else 2.0 ** (1 - 8 * values.dtype.itemsize)
+        step = max(1, round(PEAK_SECONDS * recording.sample_rate))
+        for at in range(0, channels.shape[1], step):
+            part = channels[:, at : at + step]
+            peak = unit * max(float(part.max()) - middle, middle - float(part.min()))
+            recording.peaks.append((start + at, peak))
     finite = np.isfinite(mono)
     if not finite.all():
         (bad,) = np.nonzero(~finite)

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from scripts.kinds._contract import Found, Owner, Remark
 
 VERSION = 2
+BESIDE = (  # endings of what lies beside recordings: where none of it can be decoded, it is counted in one line
+    *("bmp", "gif", "jpeg", "jpg", "png", "tif", "tiff", "webp", "csv", "doc", "html", "json", "md", "nfo", "pdf"),
+    *("rtf", "tsv", "txt", "url", "xml", "yaml", "yml", "cue", "m3u", "m3u8", "pls", "xspf", "lrc", "srt", "TextGrid"),
+    *("accurip", "db", "ini", "log", "md5", "sfv", "zip"),
+)
 SECTION = "audio"  # of the config, in which its OPTIONS are; of other kinds they are in the data set's entry
 OPTIONS = {
     "sample_rate": {"type": "integer", "minimum": 1000, "maximum": 192_000, "default": 16_000, "description": "Hz"},
@@ -125,13 +130,13 @@ class Kind:
                 if not lost:
                     self.check_growth(part + 1, file_bytes)
                     yield rest[: self.samples]
-                    yield from _silence(rest[: self.samples], recording.channels, part)
+                    yield from faults.silence(rest[: self.samples], part)
                 rest, part = rest[self.samples :], part + 1
         if row.cut or not part:
             lost = yield from faults.of(part)
             if not lost and len(rest) >= shortest:
                 yield rest
-                yield from _silence(rest, recording.channels, part)
+                yield from faults.silence(rest, part)
             elif not lost and not part:
                 seconds = len(rest) / self.sample_rate
                 raise Rejected(f"shorter than {self.min_seconds:g} s: {seconds:.3f} s can be decoded")
@@ -181,6 +186,20 @@ class _Faults:
             self.count += 1
         return lost
 
+    def silence(self, item: np.ndarray, part: int) -> Iterator[Remark]:
+        """Yield what is to be said of an item without sound: a thousandth of what its channels have is none."""
+        from scripts.kinds._contract import Remark
+
+        begin, rate = self.start_seconds + part * self.seconds, self.recording.sample_rate
+        left = max(int(item.max()), -int(item.min())) / 32768
+        peak = self.recording.peak(begin * rate, (begin + self.seconds) * rate)
+        if left < peak / 1000:
+            yield Remark(
+                part, f"digital silence after mixing down: of a peak of {peak:.4f} the channels leave {left:.5f}"
+            )
+        elif not left:
+            yield Remark(part, "digital silence")
+
     def told(self) -> Iterator[Rejected]:
         """Yield the reason why the parts so far are left out, if there are any."""
         import numpy as np
@@ -193,16 +212,6 @@ class _Faults:
             to = f"to {end:.2f} s" if self.lost.stop < np.inf else "to the end"
             yield Rejected(f"{self.lost.reason}; left out from {begin:.2f} s {to}", self.count)
         self.count = 0
-
-
-def _silence(item: np.ndarray, channels: int, part: int) -> Iterator[Remark]:
-    """Yield what is to be said of an item that has no sound."""
-    from scripts.kinds._contract import Remark
-
-    if not item.any():
-        yield Remark(
-            part, f"digital silence after mixing down: {channels} channels" if channels > 1 else "digital silence"
-        )
 
 
 def resample(blocks: Iterable[np.ndarray], rate_in: int, rate_out: int) -> Iterator[np.ndarray]:

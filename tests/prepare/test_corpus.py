@@ -555,6 +555,7 @@ def write_shard(folder, ids, labels=("x",), rejected=()):
         table = csv.writer(file)
         table.writerow(build_corpus.REJECTED_COLUMNS)
         table.writerows(rejected)
+    (folder / "remarks.csv").write_text("id,remark\n")
 
 
 def index(out, count, **options):
