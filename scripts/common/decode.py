@@ -21,10 +21,8 @@ SETTLE_SECONDS = 0.1  # after a fault: Opus takes 80 ms (RFC 7845, section 4.6),
 TRIES = 3  # to read on behind an error of the container
 TAGS = (b"ID3", b"TAG", b"APETAGEX", b"LYRICSBEGIN")  # what lies between the frames of MP3 and is no audio
 MATROSKA = "matroska,webm"
-STAMPED = {  # containers whose time stamps show what is missing, and by how many seconds they err in whole files
-    **{"flac": 0.0, "ogg": 0.01, MATROSKA: 0.05},
-    "mov,mp4,m4a,3gp,3g2,mj2": 0.05,
-}
+STAMPED = ("flac", "ogg", MATROSKA, "mov,mp4,m4a,3gp,3g2,mj2")  # containers whose time stamps show what is missing
+STAMP_SECONDS, VORBIS_SECONDS = 0.03, 0.1  # by which they err in whole files; Vorbis has frames of two lengths
 MOST_MISSING_SECONDS = 3600.0  # more is a damaged time stamp
 JOINED = ("flac", "ogg")  # containers whose time stamps begin again where another file was joined
 
@@ -185,8 +183,12 @@ class _Decoder:
         self.rate = recording.sample_rate
         self.name = container.format.name
         self.raw = self.name == "mp3"  # frames one after another, whose time only their bytes tell
+        self.stamp_error = VORBIS_SECONDS if stream.codec_context.name == "vorbis" else STAMP_SECONDS
+        if self.name == "flac":  # which counts samples
+            self.stamp_error = 0
         self.position = 0  # of the next frame, in samples
         self.base: float | None = None  # time stamp of position 0, in samples
+        self.unit = 0.0  # of time stamps, in samples
         self.fault = ""  # since the last frame
         self.missing = 0.0  # samples of the packets that failed since then
         self.bytes = 0  # of the packets that were decoded, all together
@@ -267,13 +269,14 @@ class _Decoder:
         """Return how many samples are missing before a frame, and note why: by its time stamp, or by what failed."""
         ahead = self.missing
         if frame.pts is not None and not self.raw:
-            stamp = float(frame.pts * frame.time_base * self.rate)
             if self.base is None:
-                self.base = stamp
+                self.unit = float(frame.time_base * self.rate)
+                self.base = frame.pts * self.unit
                 if self.name == "flac":  # whose first frame may be missing
                     self.base = float((self.stream.start_time or 0) * self.stream.time_base * self.rate)
+            stamp = frame.pts * self.unit
             jump = stamp - self.base - self.position
-            if jump > STAMPED.get(self.name, np.inf) * self.rate:
+            if self.name in STAMPED and jump > self.stamp_error * self.rate:
                 self.fault = self.fault or "frames are missing"
             if jump < -self.rate and self.name in JOINED:
                 self._note_join()
