@@ -2,6 +2,7 @@
 
 import errno
 import stat
+from collections import deque
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -56,7 +57,9 @@ class Recording:
     def __init__(self, sample_rate: int) -> None:
         self.sample_rate = sample_rate
         self.blocks: Iterator[np.ndarray] = iter(())  # float32 (n,), mono, at `sample_rate`
-        self.peaks: list[tuple[int, float]] = []  # of PEAK_SECONDS of several channels: first sample, largest value
+        self.peaks: deque[tuple[int, float]] = (
+            deque()
+        )  # of PEAK_SECONDS of several channels: first sample, largest value
         self.lost: list[Lost] = []
         self.remarks: dict[str, int] = {}  # ``kind: detail`` of what is taken in another form, and its first sample
 
@@ -66,13 +69,19 @@ class Recording:
         self.lost.append(Lost(start - edge, start + samples + settle, reason))
 
     def peak(self, start: float, stop: float) -> float:
-        """Return the largest value, of full scale 1, that a channel has between two samples, before mixing down."""
+        """Return the largest value, of full scale 1, that a channel has between two samples, before mixing down.
+
+        Forgets what is before `start`, as `first_lost` does.
+        """
+        while self.peaks and self.peaks[0][0] < start:
+            self.peaks.popleft()
         near = self.sample_rate * PEAK_SECONDS
-        return max((peak for at, peak in self.peaks if start <= at < stop - near), default=0.0)
+        return max((peak for at, peak in self.peaks if at < stop - near), default=0.0)
 
     def first_lost(self, start: float, stop: float) -> Lost | None:
         """Return the first fault between two samples, if there is one."""
-        return next((lost for lost in self.lost if lost.start < stop and lost.stop > start), None)
+        self.lost = [lost for lost in self.lost if lost.stop > start]
+        return next((lost for lost in self.lost if lost.start < stop), None)
 
 
 def open_recording(path: Path, start_seconds: float, stop_seconds: float | None) -> Recording:
@@ -251,7 +260,8 @@ class _Decoder:
         tag = content.startswith(TAGS)
         if tag and content[:3] == b"ID3" and packet.pos is not None:
             self.tag_end = packet.pos + 10 + sum((byte & 0x7F) << 7 * (3 - at) for at, byte in enumerate(content[6:10]))
-        if self.position and (content[:3] == b"ID3" or any(name in content[:64] for name in (b"Xing", b"Info"))):
+        xing = not any(content[6:13]) and any(name in content[:64] for name in (b"Xing", b"Info"))
+        if self.position and (content[:3] == b"ID3" or xing):
             self._note_join()
         return tag
 
@@ -337,9 +347,8 @@ def _blocks(decoder: _Decoder, first: int, stop: int | None, announced: float | 
     fifo = form = None
     with decoder.container:
         for frame in decoder.frames():
-            samples, position = (
-                (frame, decoder.position) if isinstance(frame, int) else (frame.samples, decoder.position)
-            )
+            samples = frame if isinstance(frame, int) else frame.samples
+            position = decoder.position
             begin = max(0, first - position)
             end = samples if stop is None else min(samples, stop - position)
             if begin < end:
