@@ -64,9 +64,17 @@ class Recording:
         self.remarks: dict[str, int] = {}  # ``kind: detail`` of what is taken in another form, and its first sample
 
     def lose(self, start: int, samples: float, reason: str) -> None:
-        """Note a fault at sample `start`, with what the decoder and the resampler make worse around it."""
+        """Note a fault at sample `start`, with what the decoder and the resampler make worse around it.
+
+        Faults that meet are one, with the reason of the longer one.
+        """
         edge, settle = EDGE_SECONDS * self.sample_rate, SETTLE_SECONDS * self.sample_rate
-        self.lost.append(Lost(start - edge, start + samples + settle, reason))
+        lost = Lost(start - edge, start + samples + settle, reason)
+        if self.lost and self.lost[-1].stop >= lost.start:
+            before = self.lost.pop()
+            longer = max(before, lost, key=lambda one: one.stop - one.start)
+            lost = Lost(min(before.start, lost.start), max(before.stop, lost.stop), longer.reason)
+        self.lost.append(lost)
 
     def peak(self, start: float, stop: float) -> float:
         """Return the largest value, of full scale 1, that a channel has between two samples, before mixing down.
@@ -202,7 +210,7 @@ class _Decoder:
         self.missing = 0.0  # samples of the packets that failed since then
         self.bytes = 0  # of the packets that were decoded, all together
         self.tag_end = 0  # byte at which the tag ends that is being passed over
-        self.last = b""  # packet of audio
+        self.last = b""  # packet of MP3, or of bare AAC that failed
         self.joined = False  # the header is that of the first part
         self.read_to = 0  # byte of the file
         self.broken = False  # nothing of the rest can be used
@@ -226,6 +234,7 @@ class _Decoder:
                 _check_device(self.path, error)
                 self.fault = self.fault or error.strerror
                 self.missing += self._samples_of(packet, packet.size)
+                self.last = bytes(packet) if self.name == "aac" else self.last
                 continue
             if junk := len(content) - len(content.lstrip(b"\0")):  # which the decoder passes over without a word
                 self.fault = self.fault or "zeros between frames"
@@ -310,6 +319,15 @@ class _Decoder:
         lost.append(Lost(start, np.inf, reason))
         self.broken = True
 
+    def _ends_in_a_frame(self) -> bool:
+        """Return whether the last frame of MP3, or of bare AAC, has fewer bytes than its header says."""
+        if self.raw:
+            return bool(self.last) and not av.CodecContext.create("mp3", "r").parse(self.last)
+        head = self.last[:6]
+        return bool(self.fault and len(head) == 6) and ((head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5) > len(
+            self.last
+        )
+
     def end(self, stop: int | None, announced: float | None) -> None:
         """Note what is missing at the end of the file, by its header or by how it ends.
 
@@ -327,7 +345,7 @@ class _Decoder:
             self._lose_rest(f"truncated: {ogg[1]}, {self.seconds:.2f} s can be decoded")
         elif ogg:
             self.recording.remarks[f"no end: {ogg[1]}"] = self.position
-        elif announced is None and self.last and not av.CodecContext.create("mp3", "r").parse(self.last):
+        elif announced is None and self._ends_in_a_frame():
             self._lose_rest(f"truncated: the file ends in the middle of a frame, {self.seconds:.2f} s can be decoded")
         elif announced is None and self.fault:
             self._lose_rest(f"decoding failed: at {self.seconds:.2f} s and behind it, {self.fault}")

@@ -8,6 +8,7 @@ import wave
 import numpy as np
 import pytest
 import soundfile
+from jinja2 import Environment, StrictUndefined
 
 from scripts.common.decode import open_recording
 from scripts.common.ledger import LedgerRow, write_ledger
@@ -62,6 +63,41 @@ def test_delays_that_a_file_does_not_tell_stay(tmp_path, name, late):
     count = 1 << 17
     product = np.fft.rfft(heard, count) * np.conj(np.fft.rfft(source[: len(heard)], count))
     assert int(np.argmax(np.fft.irfft(product))) == late
+
+
+def test_a_whole_file_loses_nothing(tmp_path):
+    """Vorbis has frames of two lengths: its time stamps are up to 10 ms ahead of what was decoded."""
+    source = odd_files.noise(tmp_path, 150, channels=2)
+    odd_files.ffmpeg("-i", source, "-c:a", "libvorbis", tmp_path / "a.ogg")
+    recording = open_recording(tmp_path / "a.ogg", 0, None)
+    assert sum(len(block) for block in recording.blocks) == 150 * odd_files.RATE
+    assert not recording.lost and not recording.remarks
+
+
+def test_a_segment_is_left_out_where_the_fault_touches_it(tmp_path):
+    path = tmp_path / "a.flac"
+    odd_files.holed(odd_files.encoded())(path)  # at 14.9 s
+    rows = [
+        LedgerRow(f"{start}", "fetched", path=str(path), start_seconds=start, stop_seconds=stop, labels=["x"])
+        for start, stop in [(4, 14), (8, 18), (13, 14.5), (16, 24), (20, 30)]
+    ]
+    write_ledger(tmp_path / "ledger.csv", rows)
+    build_corpus.build(tmp_path / "ledger.csv", KIND, 1, tmp_path, tmp_path / "0000")
+    frames = {item["id"]: int(item["frames"]) for item in rows_of(tmp_path / "0000" / "items.csv")}
+    assert frames == {"4": 160_000, "13": 24_000, "16": 128_000, "20": 80_000}
+    assert [row["id"] for row in rows_of(tmp_path / "0000" / "rejected.csv")] == ["8"]
+
+
+def test_faults_in_a_row_are_one_reason(tmp_path):
+    """A hole of 20 s is one row, and what follows keeps its time."""
+    path = tmp_path / "a.ogg"
+    odd_files.encoded("-c:a", "libvorbis", seconds=60)(path)
+    content = bytearray(path.read_bytes())
+    begin, end = len(content) * 15 // 60, len(content) * 35 // 60
+    path.write_bytes(content[:begin] + bytes(end - begin) + content[end:])
+    items, rejected, _ = built(tmp_path, path)
+    assert [second_of(item["id"]) for item in items] == [0, 40, 50]
+    assert [second_of(one["id"]) for one in rejected] == [10]
 
 
 @pytest.mark.parametrize("ending", ["flac", "ogg", "opus"])
@@ -126,3 +162,20 @@ def test_silence_is_counted_and_named(tmp_path):
     assert done.returncode == 0 and "warning: 3 items: digital silence after mixing down" in done.stdout
     assert json.loads((corpus / "corpus.json").read_text())["remarks"] == {"digital silence after mixing down": 3}
     assert [row["id"] for row in rows_of(corpus / "remarks.csv")] == [item["id"] for item in items]
+
+
+def test_the_page_says_what_was_counted():
+    """Of a corpus that has nothing to say it says nothing."""
+    corpus = {"items": {"train": 9}, "audio_seconds": 90.0, "classes": 2, "seconds": 10, "sample_rate": 16_000}
+    corpus |= {"samples": 160_000, "rejected": 1, "ids_hash": "0"}
+    counted = {"beside": 4321, "remarks": {"digital silence after mixing down": 1234}}
+    said = []
+    for more in ({}, {"beside": 0, "remarks": {}}, counted):
+        template = (odd_files.PROJECT / "report" / "template" / "machine.html.j2").read_text(encoding="utf-8")
+        head, _, _ = template.partition("{% if dataset.rejected_reasons %}")
+        environment = Environment(undefined=StrictUndefined)
+        environment.filters["duration"] = str
+        dataset = {"dataset": "a", "corpus": corpus | more, "clips": None}
+        text = environment.from_string(head.partition("%}")[2]).render(dataset=dataset, source_text="")
+        said.append([number in text for number in ("4,321", "1,234", "remarks.csv")])
+    assert said == [[False] * 3, [False] * 3, [True] * 3]
