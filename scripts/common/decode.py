@@ -1,10 +1,10 @@
-"""Decodes one recording in this process, as blocks of mono float32, and says in one line why one is refused."""
+"""Decodes one recording in this process, as blocks of mono float32, and says what of it is lost and why."""
 
 import errno
-import os
 import stat
-import struct
+from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,33 +12,95 @@ import av
 import numpy as np
 from av.stream import Discard
 
+from scripts.common.audio_header import announced_seconds, bytes_of_next_wav, ogg_fault
 from scripts.common.errors import advice
 
 BLOCK_SECONDS = 1.0  # decoded at a time: stays in the cache, and bounds the memory of a recording of any length
-UNKNOWN_BYTES = 0x7FFF0000  # programs that write WAV into a pipe leave a size of this order, or zero, in the header
-PCM = (1, 3, 6, 7, 0xFFFE)  # WAV's numbers: integers, floats, A-law, mu-law, and what has a longer header of PCM
+PEAK_SECONDS = 0.1  # of which the largest value is noted: shorter than any item in which silence is looked for
+EDGE_SECONDS = 0.01  # before a fault: more than half the filter that resamples
+SETTLE_SECONDS = 0.1  # after a fault: Opus takes 80 ms (RFC 7845, section 4.6), MP3 borrows bits from earlier frames
+TRIES = 3  # to read on behind an error of the container
+TAGS = (b"ID3", b"TAG", b"APETAGEX", b"LYRICSBEGIN")  # what lies between the frames of MP3 and is no audio
+MATROSKA = "matroska,webm"
+STAMPED = ("flac", "ogg", MATROSKA, "mov,mp4,m4a,3gp,3g2,mj2")  # containers whose time stamps show what is missing
+STAMP_SECONDS, VORBIS_SECONDS = 0.03, 0.1  # by which they err in whole files; Vorbis has frames of two lengths
+MOST_MISSING_SECONDS = 3600.0  # more is a damaged time stamp
+JOINED = ("flac", "ogg")  # containers whose time stamps begin again where another file was joined
 
 
 class Rejected(Exception):
-    """A recording, or the rest of one, that cannot be used.
+    """A recording, or a part of one, that cannot be used.
 
-    The text is one line, ``kind: detail``; the kind alone is what rejections are counted by.
+    The text is one line, ``kind: detail``; the kind alone is what rejections are counted by. Of a recording that is
+    cut, it stands for `parts` items in a row.
     """
 
+    def __init__(self, reason: str, parts: int = 1) -> None:
+        super().__init__(reason)
+        self.parts = parts
 
-class Recording(NamedTuple):
-    """An open recording."""
 
-    sample_rate: int
-    blocks: Iterator[np.ndarray]  # float32 (n,), mono, at `sample_rate`; raises Rejected where it cannot go on
+class Lost(NamedTuple):
+    """A part that cannot be used, in samples of the recording."""
+
+    start: float
+    stop: float  # infinite: to the end
+    reason: str
+
+
+class Recording:
+    """An open recording. `lost` and `remarks` cover what was read of `blocks` so far.
+
+    Zeros stand in `blocks` for what is lost, so that what follows keeps its time, as far as the file tells it.
+    """
+
+    def __init__(self, sample_rate: int) -> None:
+        self.sample_rate = sample_rate
+        self.blocks: Iterator[np.ndarray] = iter(())  # float32 (n,), mono, at `sample_rate`
+        self.peaks: deque[tuple[int, float]] = (
+            deque()
+        )  # of PEAK_SECONDS of several channels: first sample, largest value
+        self.lost: list[Lost] = []
+        self.remarks: dict[str, int] = {}  # ``kind: detail`` of what is taken in another form, and its first sample
+
+    def lose(self, start: int, samples: float, reason: str) -> None:
+        """Note a fault at sample `start`, with what the decoder and the resampler make worse around it.
+
+        Faults that meet are one, with the reason of the longer one.
+        """
+        edge, settle = EDGE_SECONDS * self.sample_rate, SETTLE_SECONDS * self.sample_rate
+        lost = Lost(start - edge, start + samples + settle, reason)
+        if self.lost and self.lost[-1].stop >= lost.start:
+            before = self.lost.pop()
+            longer = max(before, lost, key=lambda one: one.stop - one.start)
+            lost = Lost(min(before.start, lost.start), max(before.stop, lost.stop), longer.reason)
+        self.lost.append(lost)
+
+    def peak(self, start: float, stop: float) -> float:
+        """Return the largest value, of full scale 1, that a channel has between two samples, before mixing down.
+
+        Forgets what is before `start`, as `first_lost` does.
+        """
+        while self.peaks and self.peaks[0][0] < start:
+            self.peaks.popleft()
+        near = self.sample_rate * PEAK_SECONDS
+        return max((peak for at, peak in self.peaks if at < stop - near), default=0.0)
+
+    def first_lost(self, start: float, stop: float) -> Lost | None:
+        """Return the first fault between two samples, if there is one."""
+        self.lost = [lost for lost in self.lost if lost.stop > start]
+        return next((lost for lost in self.lost if lost.start < stop), None)
 
 
 def open_recording(path: Path, start_seconds: float, stop_seconds: float | None) -> Recording:
     """Return the recording's part from `start_seconds` to `stop_seconds` (None: to the end).
 
-    Seconds count decoded samples from the first that is played: FFmpeg leaves out the delay that encoders add. The
-    file is read forward only, and the memory does not grow with its length. Raises Rejected, at once or from the
-    blocks, and OSError where the device fails.
+    Seconds count from the first sample that FFmpeg gives. It leaves out an encoder's delay where the file tells it: by
+    a Xing tag, an edit list or a pre-skip. Bare AAC (ADTS) and MP3 without a tag do not tell it. They begin with the
+    delay, after FFmpeg's encoders 1,024 and 1,105 samples.
+
+    The file is read forward only, and the memory does not grow with its length. Raises Rejected for what cannot be
+    opened or used at all, and OSError where the device fails, also from the blocks.
     """
     _check_file(path)
     try:
@@ -55,7 +117,9 @@ def open_recording(path: Path, start_seconds: float, stop_seconds: float | None)
         raise
     first = round(start_seconds * rate)
     stop = None if stop_seconds is None else round(stop_seconds * rate)
-    return Recording(rate, _blocks(container, stream, rate, first, stop, announced))
+    recording = Recording(rate)
+    recording.blocks = _blocks(_Decoder(path, container, stream, recording), first, stop, announced)
+    return recording
 
 
 def _audio_stream(container: Any) -> Any:
@@ -75,55 +139,21 @@ def _audio_stream(container: Any) -> Any:
 
 
 def _header_seconds(container: Any, stream: Any) -> float | None:
-    """Return the stream's length by FFmpeg's reading of the header, else the container's, else None."""
+    """Return the stream's length by FFmpeg's reading of the header, else the container's, else None.
+
+    In Matroska the container's is that of the longest stream, and a tag may have the stream's.
+    """
     if stream.duration is not None:
         return float(stream.duration * stream.time_base)
+    if container.format.name == MATROSKA:
+        begin = float((stream.start_time or 0) * stream.time_base)  # both count from the time stamp 0
+        parts = stream.metadata.get("DURATION", "").split(":")
+        if len(parts) == 3 and all(part.replace(".", "", 1).isdigit() for part in parts):
+            return sum(60**power * float(part) for power, part in zip((2, 1, 0), parts, strict=True)) - begin
+        if len(container.streams) > 1 or container.duration is None:
+            return None
+        return container.duration / av.time_base - begin
     return None if container.duration is None else container.duration / av.time_base
-
-
-def announced_seconds(path: Path, header_seconds: float | None) -> float | None:
-    """Return how long the file's own header says it is, or None where it does not say or FFmpeg only estimates it.
-
-    `header_seconds` is FFmpeg's figure. It is an estimate from size and bit rate for MP3 without a Xing table and for
-    bare AAC, and for WAV it never exceeds what the file holds, so that a WAV file's header is read here.
-    """
-    with open(path, "rb") as file:
-        head = file.read(16)
-        if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
-            file.seek(12)
-            return _wav_seconds(file)
-        if head[:3] == b"ID3":  # its size is four bytes of seven bits
-            file.seek(10 + sum((byte & 0x7F) << shift for byte, shift in zip(head[6:10], (21, 14, 7, 0), strict=True)))
-        else:
-            file.seek(0)
-        start = file.read(4096)
-    if head[:4] in (b"fLaC", b"OggS", b"FORM") or head[4:8] == b"ftyp" or start[:4] == b"fLaC":
-        return header_seconds
-    xing = any(tag in start for tag in (b"Xing", b"Info", b"VBRI"))
-    return header_seconds if xing and start[:1] == b"\xff" else None
-
-
-def _wav_seconds(file: Any) -> float | None:
-    """Return the length that the WAV chunks after byte 12 announce, or None where the size was left open.
-
-    Only of PCM is it the data's bytes by the byte rate, which is a round figure of the codec's in other headers: there
-    the chunk `fact` has the number of samples, if anything has.
-    """
-    codec = rate = bytes_per_second = samples = 0
-    while len(header := file.read(8)) == 8:
-        name, size = struct.unpack("<4sI", header)
-        if name == b"data":
-            if not 0 < size < UNKNOWN_BYTES:
-                return None
-            length, unit = (size, bytes_per_second) if codec in PCM else (samples, rate)
-            return length / unit if unit and 0 < length < UNKNOWN_BYTES else None
-        taken = file.read(min(size, 16))
-        if name == b"fmt " and len(taken) == 16:
-            codec, _, rate, bytes_per_second = struct.unpack("<HHII", taken[:12])
-        elif name == b"fact" and len(taken) >= 4:
-            (samples,) = struct.unpack("<I", taken[:4])
-        file.seek(size + size % 2 - len(taken), os.SEEK_CUR)
-    return None
 
 
 def _check_file(path: Path) -> None:
@@ -162,87 +192,273 @@ def _check_device(path: Path, error: av.FFmpegError) -> None:
         raise
 
 
-def _blocks(
-    container: Any, stream: Any, rate: int, first: int, stop: int | None, announced: float | None
-) -> Iterator[np.ndarray]:
+class _Decoder:
+    """Decodes a recording's packets one by one, goes on behind a fault, and notes in the recording what is lost."""
+
+    def __init__(self, path: Path, container: Any, stream: Any, recording: Recording) -> None:
+        self.path, self.container, self.stream, self.recording = path, container, stream, recording
+        self.rate = recording.sample_rate
+        self.name = container.format.name
+        self.raw = self.name == "mp3"  # frames one after another, whose time only their bytes tell
+        self.stamp_error = VORBIS_SECONDS if stream.codec_context.name == "vorbis" else STAMP_SECONDS
+        if self.name == "flac":  # which counts samples
+            self.stamp_error = 0
+        self.position = 0  # of the next frame, in samples
+        self.base: float | None = None  # time stamp of position 0, in samples
+        self.unit = 0.0  # of time stamps, in samples
+        self.fault = ""  # since the last frame
+        self.missing = 0.0  # samples of the packets that failed since then
+        self.bytes = 0  # of the packets that were decoded, all together
+        self.tag_end = 0  # byte at which the tag ends that is being passed over
+        self.last = b""  # packet of MP3, or of bare AAC that failed
+        self.joined = False  # the header is that of the first part
+        self.read_to = 0  # byte of the file
+        self.broken = False  # nothing of the rest can be used
+
+    @property
+    def seconds(self) -> float:
+        """Where the next frame begins."""
+        return self.position / self.rate
+
+    def frames(self) -> Iterator[av.AudioFrame | int]:
+        """Yield frames in order and, where samples are missing between them, how many."""
+        for packet in self._packets():
+            content = bytes(packet) if self.raw else b""
+            if packet.pos is not None:
+                self.read_to = packet.pos + packet.size
+            if content and self._is_tag(packet, content):
+                continue
+            try:
+                frames = packet.decode()
+            except av.FFmpegError as error:
+                _check_device(self.path, error)
+                self.fault = self.fault or error.strerror
+                self.missing += self._samples_of(packet, packet.size)
+                self.last = bytes(packet) if self.name == "aac" else self.last
+                continue
+            if junk := len(content) - len(content.lstrip(b"\0")):  # which the decoder passes over without a word
+                self.fault = self.fault or "zeros between frames"
+                self.missing += self._samples_of(packet, junk)
+            self.bytes += packet.size
+            self.last = content or self.last
+            for frame in frames:
+                if frame.sample_rate != self.rate:
+                    change = f"at {self.seconds:.2f} s, from {self.rate} to {frame.sample_rate} Hz"
+                    self._lose_rest(f"sample rate changes: {change}")
+                    return
+                if gap := self._gap(frame):
+                    yield gap
+                    self.position += gap
+                yield frame
+                self.position += frame.samples
+
+    def _packets(self) -> Iterator[Any]:
+        """Yield the packets of the stream, the empty one that ends it too; read on behind errors."""
+        for _ in range(TRIES):
+            try:
+                yield from self.container.demux(self.stream)
+                return
+            except av.FFmpegError as error:
+                _check_device(self.path, error)
+                self.fault = self.fault or error.strerror
+
+    def _is_tag(self, packet: Any, content: bytes) -> bool:
+        """Return whether a packet of an MP3 file is no audio; note where it shows that files were joined."""
+        if packet.pos is not None and packet.pos < self.tag_end:
+            return True
+        tag = content.startswith(TAGS)
+        if tag and content[:3] == b"ID3" and packet.pos is not None:
+            self.tag_end = packet.pos + 10 + sum((byte & 0x7F) << 7 * (3 - at) for at, byte in enumerate(content[6:10]))
+        xing = not any(content[6:13]) and any(name in content[:64] for name in (b"Xing", b"Info"))
+        if self.position and (content[:3] == b"ID3" or xing):
+            self._note_join()
+        return tag
+
+    def _note_join(self) -> None:
+        self.joined = True
+        self.recording.remarks.setdefault(f"joined: another recording begins at {self.seconds:.1f} s", self.position)
+
+    def _samples_of(self, packet: Any, size: int) -> float:
+        """Return how many samples a packet that failed has: by its bytes where only they tell, else as it says."""
+        if self.raw and self.bytes:
+            return size * self.position / self.bytes
+        return float((packet.duration or 0) * packet.time_base * self.rate)
+
+    def _gap(self, frame: av.AudioFrame) -> int:
+        """Return how many samples are missing before a frame, and note why: by its time stamp, or by what failed."""
+        ahead = self.missing
+        if frame.pts is not None and not self.raw:
+            if self.base is None:
+                self.unit = float(frame.time_base * self.rate)
+                self.base = frame.pts * self.unit
+                if self.name == "flac":  # whose first frame may be missing
+                    self.base = float((self.stream.start_time or 0) * self.stream.time_base * self.rate)
+            stamp = frame.pts * self.unit
+            jump = stamp - self.base - self.position
+            if self.name in STAMPED and jump > self.stamp_error * self.rate:
+                self.fault = self.fault or "frames are missing"
+            if jump < -self.rate and self.name in JOINED:
+                self._note_join()
+            if self.fault and jump < MOST_MISSING_SECONDS * self.rate:
+                ahead = max(ahead, jump)
+            self.base = stamp - self.position - ahead if abs(jump) > self.rate else self.base
+        if not self.fault:
+            return 0
+        gap, fault = max(0, round(ahead)), self.fault
+        self.fault, self.missing = "", 0.0
+        self.recording.lose(
+            self.position, gap, f"decoding failed: at {self.seconds:.2f} s, {gap / self.rate:.2f} s are lost, {fault}"
+        )
+        return gap
+
+    def _lose_rest(self, reason: str) -> None:
+        """Note that nothing can be used from here on, or from the last fault on if nothing came since."""
+        lost, start = self.recording.lost, float(self.position)
+        while lost and lost[-1].stop >= self.position:
+            start = min(start, lost.pop().start)
+        lost.append(Lost(start, np.inf, reason))
+        self.broken = True
+
+    def _ends_in_a_frame(self) -> bool:
+        """Return whether the last frame of MP3, or of bare AAC, has fewer bytes than its header says."""
+        if self.raw:
+            return bool(self.last) and not av.CodecContext.create("mp3", "r").parse(self.last)
+        head = self.last[:6]
+        return bool(self.fault and len(head) == 6) and ((head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5) > len(
+            self.last
+        )
+
+    def end(self, stop: int | None, announced: float | None) -> None:
+        """Note what is missing at the end of the file, by its header or by how it ends.
+
+        Codecs count up to a few frames of their own delay, so that 4,096 samples or 0.1 s say nothing; FLAC has none.
+        """
+        if self.broken:
+            return
+        announced = None if self.joined else announced
+        expected = None if announced is None else min(announced * self.rate, np.inf if stop is None else stop)
+        ogg = ogg_fault(self.path)
+        within = 0.5 if self.name == "flac" else max(4096, 0.1 * self.rate)
+        if expected is not None and expected - self.position > within:
+            self._lose_rest(f"truncated: the header announces {announced:.2f} s, {self.seconds:.2f} s can be decoded")
+        elif ogg and ogg[0]:
+            self._lose_rest(f"truncated: {ogg[1]}, {self.seconds:.2f} s can be decoded")
+        elif ogg:
+            self.recording.remarks[f"no end: {ogg[1]}"] = self.position
+        elif announced is None and self._ends_in_a_frame():
+            self._lose_rest(f"truncated: the file ends in the middle of a frame, {self.seconds:.2f} s can be decoded")
+        elif announced is None and self.fault:
+            self._lose_rest(f"decoding failed: at {self.seconds:.2f} s and behind it, {self.fault}")
+        skipped = self.path.stat().st_size - self.read_to if self.name == "aac" else 0
+        if skipped > 0 and self.bytes:
+            lost = skipped * self.seconds / self.bytes
+            text = f"bytes without audio: {skipped} of the file, {lost:.2f} s if they were damaged"
+            self.recording.remarks[text] = self.position
+        if size := bytes_of_next_wav(self.path):
+            self.recording.remarks[f"joined: another WAV file of {size} bytes behind it is not read"] = self.position
+
+
+def _blocks(decoder: _Decoder, first: int, stop: int | None, announced: float | None) -> Iterator[np.ndarray]:
     """Yield samples `first` to `stop` as mono blocks of about BLOCK_SECONDS; close the container in the end."""
-    position = kept = 0  # of the next frame, in samples of the recording; and of the block
+    rate, recording = decoder.rate, decoder.recording
+    kept = start = 0  # samples of the block, and where it begins
     fifo = form = None
-    with container:
-        for frame in _frames(container, stream, rate):
+    with decoder.container:
+        for frame in decoder.frames():
+            samples = frame if isinstance(frame, int) else frame.samples
+            position = decoder.position
             begin = max(0, first - position)
-            end = frame.samples if stop is None else min(frame.samples, stop - position)
-            position += frame.samples
+            end = samples if stop is None else min(samples, stop - position)
             if begin < end:
-                if kept and form != (frame.format.name, frame.layout.name):  # broadcasts change theirs midway
-                    yield _mono(fifo.read(kept))
+                this = None if isinstance(frame, int) else (frame.format.name, frame.layout.name)
+                if kept and form != this:  # broadcasts change theirs midway
+                    yield _mono(fifo.read(kept), start, recording)
                     kept = 0
-                if not kept:
-                    fifo, form = av.AudioFifo(), (frame.format.name, frame.layout.name)
-                frame.pts = None  # of which the queue makes more than we do
-                fifo.write(frame)
-                if begin:
-                    fifo.read(begin)
-                kept += end - begin
-                if kept >= BLOCK_SECONDS * rate:
-                    yield _mono(fifo.read(kept))
-                    kept = 0
-            if stop is not None and position >= stop:
+                if this is None:
+                    for at in range(begin, end, rate):
+                        yield np.zeros(min(rate, end - at), np.float32)
+                else:
+                    if not kept:
+                        fifo, form, start = av.AudioFifo(), this, position + begin
+                    frame.pts = None  # of which the queue makes more than we do
+                    fifo.write(frame)
+                    if begin:
+                        fifo.read(begin)
+                    kept += end - begin
+                    if kept >= BLOCK_SECONDS * rate:
+                        yield _mono(fifo.read(kept), start, recording)
+                        kept = 0
+            if stop is not None and position + samples >= stop:
                 break
+        else:
+            decoder.end(stop, announced)
         if kept:
-            yield _mono(fifo.read(kept))
-    _check_length(position, rate, stop, announced)
+            yield _mono(fifo.read(kept), start, recording)
 
 
-def _frames(container: Any, stream: Any, rate: int) -> Iterator[Any]:
-    """Yield the decoded frames in order. Raises Rejected for what cannot be decoded or goes on at another rate.
+def _mono(frame: av.AudioFrame, start: int, recording: Recording) -> np.ndarray:
+    """Return the channels mixed down, float32 (n,), full scale 1; zeros for what is no number, which is lost.
 
-    FFmpeg passes over damaged FLAC frames without a word, but in FLAC files the time stamps count samples.
+    Two channels, and those without a layout, give their mean; more give what FFmpeg's downmix makes of their layout.
+    Raises Rejected for samples of a type that has no place in NumPy. `start`: the sample of the recording.
     """
-    counts_samples = container.format.name == "flac"
-    done = 0
-    try:
-        for frame in container.decode(stream):
-            if frame.sample_rate != rate:
-                raise Rejected(f"sample rate changes: at {done / rate:.2f} s, from {rate} to {frame.sample_rate} Hz")
-            if counts_samples and frame.pts != (stream.start_time or 0) + done:
-                raise Rejected(f"decoding failed: at {done / rate:.2f} s, frames are missing")
-            done += frame.samples
-            yield frame
-    except av.FFmpegError as error:
-        _check_device(Path(container.name.removeprefix("file:")), error)
-        raise Rejected(f"decoding failed: at {done / rate:.2f} s, {error.strerror}") from None
-
-
-def _mono(frame: av.AudioFrame) -> np.ndarray:
-    """Return the mean of the channels, float32 (n,), full scale 1. Raises Rejected for what is no number."""
     try:
         values = frame.to_ndarray()
     except ValueError:  # integers of 64 bits
         raise Rejected(f"not decodable: samples of the format {frame.format.name}") from None
     count = frame.layout.nb_channels
     channels = values[:count] if frame.format.is_planar else values.reshape(-1, count).T
+    weights = _weights(frame.layout.name, count) if count > 2 else None
+    if weights is None and count > 2:
+        recording.remarks.setdefault(f"channels without a layout: the mean of {count} is taken", start)
     mono = channels[0].astype(np.float32)
-    for channel in channels[1:]:
-        mono += channel
-    if count > 1:
-        mono /= count
-    if values.dtype.kind == "u":
-        mono -= 128
+    if weights is None:
+        for channel in channels[1:]:
+            mono += channel
+        if count > 1:
+            mono /= count
+        if values.dtype.kind == "u":
+            mono -= 128
+    else:
+        middle = 128 if values.dtype.kind == "u" else 0
+        mono[:] = 0
+        for channel, weight in zip(channels, weights, strict=True):
+            mono += (channel.astype(np.float32) - middle) * weight
     if values.dtype.kind != "f":
         mono *= 2.0 ** (1 - 8 * values.dtype.itemsize)
-    if not np.isfinite(mono).all():
-        raise Rejected("samples that are no numbers: NaN or infinity")
+    if count > 1:
+        middle = 128.0 if values.dtype.kind == "u" else 0.0
+        unit = 1.0 if values.dtype.kind == "f" else 2.0 ** (1 - 8 * values.dtype.itemsize)
+        step = max(1, round(PEAK_SECONDS * recording.sample_rate))
+        for at in range(0, channels.shape[1], step):
+            part = channels[:, at : at + step]
+            peak = unit * max(float(part.max()) - middle, middle - float(part.min()))
+            recording.peaks.append((start + at, peak))
+    finite = np.isfinite(mono)
+    if not finite.all():
+        (bad,) = np.nonzero(~finite)
+        seconds = (start + bad[0]) / recording.sample_rate
+        reason = f"samples that are no numbers: NaN or infinity, {len(bad)} from {seconds:.2f} s on"
+        recording.lose(start + int(bad[0]), int(bad[-1] - bad[0]) + 1, reason)
+        mono[bad] = 0
     return mono
 
 
-def _check_length(decoded: int, rate: int, stop: int | None, announced: float | None) -> None:
-    """Raise Rejected when clearly less came than the header announces, of what was asked for.
+@cache
+def _weights(layout: str, channels: int) -> np.ndarray | None:
+    """Return FFmpeg's weights of the channels in its downmix to mono, float32, or None for a layout that has no names.
 
-    Codecs count up to a few frames of their own delay, so that 4,096 samples or 0.1 s say nothing.
+    They are divided by their sum, as FFmpeg does for integers: full scale in all channels gives full scale.
     """
-    if announced is None:
-        return
-    expected = announced * rate if stop is None else min(announced * rate, stop)
-    if expected - decoded > max(4096, 0.1 * rate):
-        raise Rejected(f"truncated: the header announces {announced:.2f} s, {decoded / rate:.2f} s can be decoded")
+    if layout.endswith("channels"):  # FFmpeg would guess: the fourth of six microphones is no subwoofer
+        return None
+    try:
+        one = av.AudioFrame.from_ndarray(np.eye(channels, dtype=np.float32).reshape(1, -1), format="flt", layout=layout)
+        one.sample_rate = 48_000
+        resampler = av.AudioResampler(format="flt", layout="mono")
+        mixed = np.concatenate(
+            [frame.to_ndarray()[0] for frame in (*resampler.resample(one), *resampler.resample(None))]
+        )
+    except (av.FFmpegError, ValueError):
+        return None
+    return mixed / max(1, mixed.sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import wave
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -12,11 +12,17 @@ if TYPE_CHECKING:
     import numpy as np
 
     from scripts.common.corpus import Corpus, Item
+    from scripts.common.decode import Lost, Recording, Rejected
     from scripts.common.ledger import LedgerRow
     from scripts.common.sample import Sample
-    from scripts.kinds._contract import Found, Owner
+    from scripts.kinds._contract import Found, Owner, Remark
 
-VERSION = 1
+VERSION = 2
+BESIDE = (  # endings of what lies beside recordings: where none of it can be decoded, it is counted in one line
+    *("bmp", "gif", "jpeg", "jpg", "png", "tif", "tiff", "webp", "csv", "doc", "html", "json", "md", "nfo", "pdf"),
+    *("rtf", "tsv", "txt", "url", "xml", "yaml", "yml", "cue", "m3u", "m3u8", "pls", "xspf", "lrc", "srt", "TextGrid"),
+    *("accurip", "db", "ini", "log", "md5", "sfv", "zip"),
+)
 SECTION = "audio"  # of the config, in which its OPTIONS are; of other kinds they are in the data set's entry
 OPTIONS = {
     "sample_rate": {"type": "integer", "minimum": 1000, "maximum": 192_000, "default": 16_000, "description": "Hz"},
@@ -98,14 +104,16 @@ class Kind:
                 f"grows too much: {items} items of {file_bytes} bytes, audio.growth allows {self.growth:g} times"
             )
 
-    def pieces(self, row: LedgerRow, path: Path) -> Iterator[np.ndarray]:
+    def pieces(self, row: LedgerRow, path: Path) -> Iterator[np.ndarray | Rejected | Remark]:
         """Yield the items of a recording as int16 (frames,), each but the last of the full length.
 
-        Raises Rejected. The recording is resampled as one stream, so that no item begins or ends with a filter's edge.
+        A Rejected among them stands for items that a fault touches; a Remark tells of one that is taken. Raises
+        Rejected. The recording is resampled as one stream, so that no item begins or ends with a filter's edge.
         """
         import numpy as np
 
         from scripts.common.decode import Rejected, open_recording
+        from scripts.kinds._contract import Remark
 
         stop = row.stop_seconds
         if not row.cut:
@@ -113,19 +121,29 @@ class Kind:
         recording = open_recording(path, row.start_seconds, stop)
         self.check_rate(recording.sample_rate)
         file_bytes = path.stat().st_size
-        shortest = round(self.min_seconds * self.sample_rate)
-        rest, whole = np.zeros(0, np.int16), 0
+        shortest = max(1, round(self.min_seconds * self.sample_rate))
+        rest, part, faults = np.zeros(0, np.int16), 0, _Faults(recording, row.start_seconds, self.seconds)
         for block in resample(recording.blocks, recording.sample_rate, self.sample_rate):
             rest = np.concatenate([rest, to_int16(block)])
-            while len(rest) >= self.samples and (row.cut or not whole):
-                self.check_growth(whole + 1, file_bytes)
-                yield rest[: self.samples]
-                rest, whole = rest[self.samples :], whole + 1
-        if not whole and len(rest) < max(1, shortest):
-            seconds = len(rest) / self.sample_rate
-            raise Rejected(f"shorter than {self.min_seconds:g} s: {seconds:.3f} s can be decoded")
-        if len(rest) >= max(1, shortest) and (row.cut or not whole):
-            yield rest
+            while len(rest) >= self.samples and (row.cut or not part):
+                lost = yield from faults.of(part)
+                if not lost:
+                    self.check_growth(part + 1, file_bytes)
+                    yield rest[: self.samples]
+                    yield from faults.silence(rest[: self.samples], part)
+                rest, part = rest[self.samples :], part + 1
+        if row.cut or not part:
+            lost = yield from faults.of(part)
+            if not lost and len(rest) >= shortest:
+                yield rest
+                yield from faults.silence(rest, part)
+            elif not lost and not part:
+                seconds = len(rest) / self.sample_rate
+                raise Rejected(f"shorter than {self.min_seconds:g} s: {seconds:.3f} s can be decoded")
+        yield from faults.told()
+        for text, sample in recording.remarks.items():
+            place = sample / recording.sample_rate - row.start_seconds
+            yield Remark(max(0, int(place / self.seconds)), text)
 
     def write(self, path: Path, pcm: np.ndarray) -> np.ndarray:
         """Write an item as the corpus keeps it, a WAV file; return what `read` gives of it."""
@@ -146,6 +164,54 @@ class Kind:
     def part(self, start_seconds: float, number: int) -> str:
         """Return how a part of a longer recording is called: by its start in seconds."""
         return f"{start_seconds + number * self.seconds:09.3f}"
+
+
+class _Faults:
+    """Joins the parts of a recording that one fault after another touches into one reason."""
+
+    def __init__(self, recording: Recording, start_seconds: float, seconds: float) -> None:
+        self.recording, self.start_seconds, self.seconds = recording, start_seconds, seconds
+        self.first = self.count = 0  # parts that are not told yet
+        self.lost: Lost | None = None
+
+    def of(self, part: int) -> Generator[Rejected, None, Lost | None]:
+        """Return the fault that touches the part, to be told later; yield what is told of the parts before."""
+        begin = self.start_seconds + part * self.seconds
+        rate = self.recording.sample_rate
+        lost = self.recording.first_lost(begin * rate, (begin + self.seconds) * rate)
+        if lost is None or lost is not self.lost:
+            yield from self.told()
+        if lost:
+            self.first, self.lost = self.first if self.count else part, lost
+            self.count += 1
+        return lost
+
+    def silence(self, item: np.ndarray, part: int) -> Iterator[Remark]:
+        """Yield what is to be said of an item without sound: a thousandth of what its channels have is none."""
+        from scripts.kinds._contract import Remark
+
+        begin, rate = self.start_seconds + part * self.seconds, self.recording.sample_rate
+        left = max(int(item.max()), -int(item.min())) / 32768
+        peak = self.recording.peak(begin * rate, (begin + self.seconds) * rate)
+        if left < peak / 1000:
+            yield Remark(
+                part, f"digital silence after mixing down: of a peak of {peak:.4f} the channels leave {left:.5f}"
+            )
+        elif not left:
+            yield Remark(part, "digital silence")
+
+    def told(self) -> Iterator[Rejected]:
+        """Yield the reason why the parts so far are left out, if there are any."""
+        import numpy as np
+
+        from scripts.common.decode import Rejected
+
+        if self.count and self.lost:
+            begin = self.start_seconds + self.first * self.seconds
+            end = begin + self.count * self.seconds
+            to = f"to {end:.2f} s" if self.lost.stop < np.inf else "to the end"
+            yield Rejected(f"{self.lost.reason}; left out from {begin:.2f} s {to}", self.count)
+        self.count = 0
 
 
 def resample(blocks: Iterable[np.ndarray], rate_in: int, rate_out: int) -> Iterator[np.ndarray]:

@@ -8,11 +8,12 @@ import multiprocessing
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -26,16 +27,17 @@ from scripts.common.errors import UserError, run_main
 from scripts.common.files import whole_directory
 from scripts.common.ledger import LedgerRow, read_ledger
 from scripts.common.progress import progress_bar
-from scripts.kinds._contract import Kind, part_of
+from scripts.kinds._contract import Kind, Remark, part_of
 from scripts.machine.copies import NO_ROOM
 from scripts.machine.server_process import end_with
 from scripts.prepare.arguments import add_kind_arguments, load_kind
 
-VERSION = 2
+VERSION = 3
 PENDING_PER_JOB = 16  # recordings in flight: enough to bridge a long one, few enough to hold none in memory
 LEAST_FREE = 256 * 2**20  # bytes of the file system that are left free; of a small one a fiftieth of it
 ITEM_COLUMNS = ("id", "frames", "hash", "path", "labels")  # of items.csv, which index_corpus.py joins
 REJECTED_COLUMNS = ("id", "reason", "status")  # of rejected.csv
+REMARK_COLUMNS = ("id", "remark")  # of remarks.csv: what a user should know of items that are taken
 CRASHED = "decoder crashed: the process that decoded it died"
 
 
@@ -44,14 +46,16 @@ class Piece(NamedTuple):
 
     frames: int
     hash: str
+    part: int  # of the recording
 
 
 class Outcome(NamedTuple):
-    """What became of a ledger row: its items in order, and why there are no (more) items."""
+    """What became of a ledger row: its items, why parts of it are none, both in order, and what is to be said."""
 
     pieces: list[Piece]
-    fault: str = ""
-    status: str = "rejected"
+    faults: list[tuple[int, str]]  # part of the recording, reason
+    status: str = "rejected"  # of the faults
+    remarks: Sequence[tuple[int, str]] = ()
 
 
 class Job(NamedTuple):
@@ -66,18 +70,29 @@ class Job(NamedTuple):
 def cut_recording(job: Job) -> Outcome:
     """Write the items of one recording into the work folder and return what was written.
 
-    A fault in a long recording costs what follows it; the whole items before it are kept.
+    A fault in a long recording costs the items that it touches.
     """
     written: list[Piece] = []
+    faults: list[tuple[int, str]] = []
+    remarks: list[tuple[int, str]] = []
+    part = 0
     try:
         sample = job.kind.sample
         fixed = plugins.load("kinds", sample.kind).fixed
         for piece in job.kind.pieces(job.row, job.path):
-            stored = job.kind.write(Path(f"{job.prefix}-{len(written)}.{sample.ending}"), piece)
-            written.append(Piece(stored.shape[-1], item_hash(fixed(stored, sample))))
+            if isinstance(piece, Rejected):
+                faults.append((part, str(piece)))
+                part += piece.parts
+            elif isinstance(piece, Remark):
+                remarks.append((min(piece.part, part - 1), piece.text))
+            else:
+                stored = job.kind.write(Path(f"{job.prefix}-{len(written)}.{sample.ending}"), piece)
+                written.append(Piece(stored.shape[-1], item_hash(fixed(stored, sample)), part))
+                part += 1
     except Rejected as fault:
-        return Outcome(written, str(fault))
-    return Outcome(written)
+        faults.append((part, str(fault)))
+        part += 1
+    return Outcome(written, faults, remarks=remarks)
 
 
 def _run(job: Job) -> Outcome:
@@ -140,9 +155,9 @@ def convert(
 def _begin(row: LedgerRow, kind: Kind, store: Path, prefix: Path, pool: ProcessPoolExecutor) -> _Pending:
     """Return the row with its outcome where that is known without decoding, else with its job, submitted."""
     if row.status != "fetched":
-        return _Pending(row, Outcome([], row.reason or "the source gives no reason", row.status))
+        return _Pending(row, Outcome([], [(0, row.reason or "the source gives no reason")], row.status))
     if not row.labels:
-        return _Pending(row, Outcome([], "no labels"))
+        return _Pending(row, Outcome([], [(0, "no labels")]))
     job = Job(row, store / row.path, str(prefix), kind)
     try:
         return _Pending(row, pool.submit(_run, job), job)
@@ -166,19 +181,15 @@ def _settle_alone(window: deque[_Pending]) -> None:
             try:
                 pending.outcome = pool.submit(_run, pending.job).result()
             except BrokenProcessPool:
-                pending.outcome = Outcome([], CRASHED)
+                pending.outcome = Outcome([], [(0, CRASHED)])
                 pool = pools.enter_context(_new_pool(1))
 
 
-def item_ids(row: LedgerRow, outcome: Outcome, kind: Kind) -> list[str]:
-    """Return the ids of the outcome's items and, where there is a fault, of the part it concerns.
-
-    A recording that is one item keeps its id; of a longer one each part has a name beside it.
-    """
-    parts = len(outcome.pieces) + bool(outcome.fault)
-    if parts == 1:
-        return [row.id]
-    return [f"{row.id}#{part_of(kind, row.start_seconds, number)}" for number in range(parts)]
+def item_id(row: LedgerRow, outcome: Outcome, kind: Kind, part: int) -> str:
+    """Return the id of a part: of a recording that has one its own, of a longer one with a name beside it."""
+    if len(outcome.pieces) + len(outcome.faults) == 1:
+        return row.id
+    return f"{row.id}#{part_of(kind, row.start_seconds, part)}"
 
 
 def build(ledger: Path, kind: Kind, jobs: int, store: Path, out: Path) -> tuple[int, int]:
@@ -195,25 +206,29 @@ def build(ledger: Path, kind: Kind, jobs: int, store: Path, out: Path) -> tuple[
         with (
             open(folder / "items.csv", "w", encoding="utf-8", newline="") as items_file,
             open(folder / "rejected.csv", "w", encoding="utf-8", newline="") as rejected_file,
+            open(folder / "remarks.csv", "w", encoding="utf-8", newline="") as remarks_file,
         ):
-            item_table, rejected_table = csv.writer(items_file), csv.writer(rejected_file)
+            item_table, rejected_table, remark_table = map(csv.writer, (items_file, rejected_file, remarks_file))
             item_table.writerow(ITEM_COLUMNS)
             rejected_table.writerow(REJECTED_COLUMNS)
+            remark_table.writerow(REMARK_COLUMNS)
             outcomes = convert(read_ledger(ledger), kind, jobs, store, work, pool)
             for row, prefix, outcome in progress_bar(outcomes, total=total, name="build_corpus", unit="item"):
                 check_free(folder)
-                ids = item_ids(row, outcome, kind)
+                name_of = partial(item_id, row, outcome, kind)
                 labels = json.dumps(row.labels, ensure_ascii=False)
                 for number, piece in enumerate(outcome.pieces):
                     name = f"{items:06d}.{kind.sample.ending}"
                     os.rename(f"{prefix}-{number}.{kind.sample.ending}", folder / name)
                     path = f"shards/{out.name}/{name}"
-                    item_table.writerow([ids[number], piece.frames, piece.hash, path, labels])
+                    item_table.writerow([name_of(piece.part), piece.frames, piece.hash, path, labels])
                     items += 1
-                if outcome.fault:
-                    rejected_table.writerow([ids[-1], " ".join(outcome.fault.split()), outcome.status])
+                for part, fault in outcome.faults:
+                    rejected_table.writerow([name_of(part), " ".join(fault.split()), outcome.status])
                     rejections += 1
-                if outcome.fault and prefix:  # the file that it was writing, or all of a crash
+                for part, remark in outcome.remarks:
+                    remark_table.writerow([name_of(part), remark])
+                if outcome.faults and prefix:  # the file that it was writing, or all of a crash
                     for path in work.glob(f"{Path(prefix).name}-*.*"):
                         path.unlink()
         work.rmdir()
@@ -248,7 +263,9 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True, help="folder that relative paths in the ledger begin at")
     add_kind_arguments(parser)
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes that decode")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write: the items, items.csv, rejected.csv")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder to write: the items, items.csv, rejected.csv, remarks.csv"
+    )
     arguments = parser.parse_args()
     if not arguments.ledger.is_file():
         raise UserError(f"--ledger: found {str(arguments.ledger)!r}, which is not a file. First run fetch_clips.py.")

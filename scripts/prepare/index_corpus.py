@@ -6,7 +6,7 @@ import json
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 import xxhash
 
+from scripts.common import plugins
 from scripts.common.corpus import MANIFEST_COLUMNS, SPLITS
 from scripts.common.errors import UserError, reading, run_main
 from scripts.common.files import whole_file, write_json
 from scripts.prepare.arguments import add_kind_arguments, load_kind
 
-VERSION = 2
+VERSION = 3
+NO_RECORDING = ("no audio stream", "not decodable", "no row in the labels file")  # why a file beside them is left out
 
 
 class Rejections(NamedTuple):
@@ -29,6 +31,7 @@ class Rejections(NamedTuple):
     unavailable: int  # permanently unavailable
     failed: int  # did not come this time
     kinds: Counter[str]  # how often each reason, its details left away
+    beside: int = 0  # files that are no recordings, by their endings: covers, playlists
 
 
 @contextmanager
@@ -90,13 +93,16 @@ def split_of(item_id: str, validation: float, seed: int) -> str:
     return "validation" if fraction < validation else "train"
 
 
-def write_rejected(shards: list[Path], path: Path) -> Rejections:
+def write_rejected(shards: list[Path], path: Path, beside: Collection[str] = ()) -> Rejections:
     """Write what all shards left out to `path` in the shards' order, and return how much of what kind it was.
 
-    Items that nobody has asked for yet (`waiting`, `stopped`) are no part of it.
+    Items that nobody has asked for yet (`waiting`, `stopped`) are no part of it. Files with an ending of `beside` that
+    are no recordings are counted in one row.
     """
     statuses: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    known = {ending.lower() for ending in beside}
     with whole_file(path) as file:
         table = csv.writer(file)
         table.writerow(("id", "reason"))
@@ -106,17 +112,40 @@ def write_rejected(shards: list[Path], path: Path) -> Rejections:
                 for row in csv.DictReader(rows):
                     if row["status"] in ("waiting", "stopped"):
                         continue
+                    reason, ending = row["reason"].split(":")[0], row["id"].rpartition(".")[2].lower()
+                    if reason in NO_RECORDING and ending in known:
+                        others[f".{ending}"] += 1
+                        continue
                     table.writerow((row["id"], row["reason"]))
                     statuses[row["status"]] += 1
-                    kinds[row["reason"].split(":")[0]] += 1
-    return Rejections(statuses["rejected"], statuses["unavailable"], statuses["failed"], kinds)
+                    kinds[reason] += 1
+        if others:
+            kinds["no recordings"] = others.total()
+            endings = ", ".join(f"{count} {ending}" for ending, count in sorted(others.items()))
+            table.writerow((f"{others.total()} files", f"no recordings: {endings}"))
+    return Rejections(statuses["rejected"], statuses["unavailable"], statuses["failed"], kinds, others.total())
+
+
+def write_remarks(shards: list[Path], path: Path) -> Counter[str]:
+    """Write what is to be said of items that are taken to `path`, and return how often each kind of remark."""
+    kinds: Counter[str] = Counter()
+    with whole_file(path) as file:
+        table = csv.writer(file)
+        table.writerow(("id", "remark"))
+        for shard in shards:
+            remarks = shard / "remarks.csv"
+            with reading(remarks, "build_corpus", shard), open(remarks, encoding="utf-8", newline="") as rows:
+                for row in csv.DictReader(rows):
+                    table.writerow((row["id"], row["remark"]))
+                    kinds[row["remark"].split(":")[0]] += 1
+    return kinds
 
 
 def check_train(counts: Mapping[str, int], rejections: Rejections, validation: float) -> None:
     """Raise UserError where no item is left to train on, with the most common reasons."""
     if counts["train"]:
         return
-    left_out = rejections.rejected + rejections.unavailable + rejections.failed
+    left_out = rejections.rejected + rejections.unavailable + rejections.failed + rejections.beside
     common = "; ".join(f"{reason} ({count})" for reason, count in rejections.kinds.most_common(3)) or "none"
     hint = (
         f"lower the validation fraction ({validation:g})"
@@ -134,6 +163,7 @@ def write_index(
     table: sqlite3.Connection,
     split: Callable[[str], str],
     rejections: Rejections,
+    remarks: Mapping[str, int],
     validation: float,
     kind: Any,
     out: Path,
@@ -162,6 +192,8 @@ def write_index(
         "rejected": rejections.rejected,
         "unavailable": rejections.unavailable,
         "failed": rejections.failed,
+        "beside": rejections.beside,
+        "remarks": dict(sorted(remarks.items())),
         "ids_hash": ids.hexdigest(),
     }
     write_json(out / "corpus.json", corpus)
@@ -176,14 +208,14 @@ def write_index(
 
 
 def main() -> None:
-    """Write the corpus's four files and print how many items each split has."""
+    """Write the corpus's five files and print how many items each split has."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--shards-dir", type=Path, required=True, help="folder with 0000, 0001, ...")
     parser.add_argument("--count", type=int, required=True, help="number of shards")
     parser.add_argument("--validation", type=float, default=0.1, help="share of the recordings in the validation split")
     parser.add_argument("--split-seed", type=int, default=0, help="another seed splits otherwise")
     add_kind_arguments(parser)
-    parser.add_argument("--out", type=Path, required=True, help="corpus folder: the four files are written there")
+    parser.add_argument("--out", type=Path, required=True, help="corpus folder: the five files are written there")
     arguments = parser.parse_args()
     if not 0 <= arguments.validation < 1:
         raise UserError(f"--validation: found {arguments.validation:g}; allowed is 0 to below 1. Try: --validation 0.1")
@@ -195,13 +227,20 @@ def main() -> None:
     (arguments.out / "manifest.csv").unlink(missing_ok=True)
     arguments.out.mkdir(parents=True, exist_ok=True)
     with gathered(shards, arguments.out) as table:
-        rejections = write_rejected(shards, arguments.out / "rejected.csv")
+        beside = getattr(plugins.load("kinds", arguments.kind), "BESIDE", ())
+        rejections = write_rejected(shards, arguments.out / "rejected.csv", beside)
+        remarks = write_remarks(shards, arguments.out / "remarks.csv")
         split = partial(split_of, validation=arguments.validation, seed=arguments.split_seed)
-        counts = write_index(table, split, rejections, arguments.validation, kind, arguments.out)
+        counts = write_index(table, split, rejections, remarks, arguments.validation, kind, arguments.out)
     print(
         ", ".join(f"{counts[split]} {split}" for split in SPLITS) + f", {rejections.rejected} rejected, "
         f"{rejections.unavailable} unavailable, {rejections.failed} failed"
     )
+    if rejections.beside:
+        print(f"{rejections.beside} files beside the recordings are none, such as covers and playlists")
+    for remark, count in remarks.most_common():
+        named = f"{arguments.out / 'remarks.csv'} names them, docs/odd_files.md explains it."
+        print(f"warning: {count} {'item' if count == 1 else 'items'}: {remark}. {named}")
 
 
 if __name__ == "__main__":

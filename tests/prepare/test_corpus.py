@@ -277,11 +277,11 @@ def make_bad_files(folder):
         add(folder / name, "no audio stream")
     for ending in ["wav", "mp3"]:
         add(truncated(encode(folder / f"cut.{ending}", noise)), "truncated: the header announces 5.0")
-    add(truncated(encode(folder / "cut.flac", noise)), "decoding failed: at 2.")
+    add(truncated(encode(folder / "cut.flac", noise)), "truncated: the header announces 5.0")
     add(truncated(encode(folder / "cut.m4a", noise)), "not decodable: ")
     command = ["ffmpeg", "-v", "error", "-i", encode(folder / "a.wav", noise), "-movflags", "+faststart"]
     subprocess.run([*command, folder / "front.m4a"], check=True)
-    add(truncated(folder / "front.m4a"), "decoding failed: at 2.")
+    add(truncated(folder / "front.m4a"), "truncated: the header announces 5.0")
     for ending in ["mp3", "m4a", "flac"]:
         path = encode(folder / f"holed.{ending}", noise)
         content = bytearray(path.read_bytes())
@@ -478,7 +478,7 @@ def test_order_and_bytes_do_not_depend_on_jobs(tmp_path):
         assert [path.name for path in out.parent.iterdir()] == ["0000"]
     one, three = (digests(tmp_path / name / "shards" / "0000") for name in ("one", "three"))
     assert one == three
-    assert set(one) == {f"{number:06d}.wav" for number in range(27)} | {"items.csv", "rejected.csv"}
+    assert set(one) == {f"{number:06d}.wav" for number in range(27)} | {"items.csv", "rejected.csv", "remarks.csv"}
     items = read_rows(tmp_path / "one" / "shards" / "0000" / "items.csv")
     assert list(items)[:6] == ["item 0", "item 1", "item 2", "long#00000.000", "long#00010.000", "long#00020.000"]
     assert [item["path"] for item in items.values()] == [f"shards/0000/{number:06d}.wav" for number in range(27)]
@@ -498,7 +498,7 @@ def test_an_item_that_crashes_the_decoder_is_named(tmp_path, monkeypatch):
     assert list(rejected) == ["no", "item 4", "item 5", "gone", "item 20"]
     assert rejected["item 5"]["reason"] == build_corpus.CRASHED
     assert len(items) == 24
-    assert len(list((tmp_path / "0000").iterdir())) == 24 + 2
+    assert len(list((tmp_path / "0000").iterdir())) == 24 + 3
 
 
 def test_a_fault_of_ours_is_not_the_items(tmp_path, monkeypatch):
@@ -555,6 +555,7 @@ def write_shard(folder, ids, labels=("x",), rejected=()):
         table = csv.writer(file)
         table.writerow(build_corpus.REJECTED_COLUMNS)
         table.writerows(rejected)
+    (folder / "remarks.csv").write_text("id,remark\n")
 
 
 def index(out, count, **options):

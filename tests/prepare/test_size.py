@@ -22,6 +22,7 @@ def planted(folder: Path, items: int, shards: int) -> None:
         place = folder / "shards" / f"{shard:04d}"
         place.mkdir(parents=True)
         (place / "rejected.csv").write_text("id,reason,status\r\n")
+        (place / "remarks.csv").write_text("id,remark\r\n")
         with open(place / "items.csv", "w", encoding="utf-8", newline="") as file:
             table = csv.writer(file)
             table.writerow(("id", "frames", "hash", "path", "labels"))

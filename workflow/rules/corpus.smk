@@ -31,6 +31,7 @@ rule index_corpus:
         manifest=f"{CORPUS}/manifest.csv",
         classes=f"{CORPUS}/classes.csv",
         rejected=f"{CORPUS}/rejected.csv",
+        remarks=f"{CORPUS}/remarks.csv",
         info=f"{CORPUS}/corpus.json",
     log:
         f"{LOGS}/index_corpus.log",

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import av
 
-from scripts.common.decode import Rejected, announced_seconds, open_recording
+from scripts.common.audio_header import announced_seconds
+from scripts.common.decode import Rejected, open_recording
 from scripts.sources._audioset.ranged import RangedFile
 
 # Codecs overlap their frames, MP3 borrows bits from earlier ones, and Opus (RFC 7845, section 4.6) takes 80 ms to
@@ -176,4 +177,6 @@ def _measure(path: Path, start: float, seconds: float) -> tuple[float, float]:
         samples = sum(len(block) for block in recording.blocks)
     except Rejected as fault:
         raise NotUsable(str(fault)) from None
+    if recording.lost:
+        raise NotUsable(recording.lost[0].reason)
     return offset, samples / recording.sample_rate
