@@ -89,6 +89,59 @@ class Mixed(Files):
 def dataset(request):
     return Mixed(request)
 """),
+    "the whole file, a Resample built for each item, then a crop": ("items", """
+import torchaudio
+
+
+class Resampled(Files):
+    def __getitem__(self, index):
+        audio = torchaudio.transforms.Resample(16000, 12000)(torch.from_numpy(self.read(index)))
+        start = torch.randint(max(1, len(audio) - 1000), ()).item()
+        piece = audio[start : start + 1000]
+        return torch.nn.functional.pad(piece, (0, 1000 - len(piece)))[None].repeat(2, 1), {"start": start}
+
+
+def collate(items):
+    return torch.stack([audio for audio, _ in items]), [about for _, about in items]
+
+
+def loader(request):
+    return DataLoader(Resampled(request), request.batch_size, shuffle=True, collate_fn=collate, drop_last=False,
+                      num_workers=request.workers)
+"""),
+    "places that are tried until one is loud enough": ("slice", """
+class Loud(Files):
+    def __getitem__(self, index):
+        frames = soundfile.info(self.files[index]).frames
+        for _ in range(8):
+            start = random.randrange(max(1, frames - 500))
+            audio, _ = soundfile.read(self.files[index], start=start, frames=500, dtype="float32", fill_value=0)
+            if 20 * np.log10(np.sqrt((audio**2).mean()) + 1e-9) > -40:
+                break
+        return {"signal": audio[None], "idx": index, "path": str(self.files[index])}
+
+
+def dataset(request):
+    return Loud(request)
+"""),
+    "the whole file, kaldi's fbank, a mixture by a second read": ("items", """
+from torchaudio.compliance import kaldi
+
+
+class Banks(Files):
+    def __getitem__(self, index):
+        audio = np.resize(self.read(index), 4000)
+        if random.random() < 0.5:
+            share = np.random.beta(10, 10)
+            audio = share * audio + (1 - share) * np.resize(self.read(random.randrange(len(self))), 4000)
+        wave = torch.from_numpy(audio).float()[None]
+        bank = kaldi.fbank(wave - wave.mean(), htk_compat=True, sample_frequency=16000, num_mel_bins=128, dither=0.0)
+        return torch.nn.functional.pad(bank, (0, 0, 0, 32 - len(bank))), torch.zeros(527)
+
+
+def dataset(request):
+    return Banks(request)
+"""),
     "a weighted sampler with replacement": ("items", """
 def loader(request):
     data = Whole(request)
