@@ -231,7 +231,9 @@ class Kept:
         """Consume the batch; return its checksum."""
         rows = rows_of(batch) if self.pieces and self.items < self.ITEMS and self.bytes < self.BYTES else None
         if rows is not None:
-            self.batches.append((batch["item"].tolist(), rows.clone(), batch[BESIDE][0]._replace(batch=None)))
+            self.batches.append(
+                (batch["item"].tolist(), rows.clone(), batch[BESIDE][0]._replace(batch=None, numbers=None))
+            )
             self.items, self.bytes = self.items + len(rows), self.bytes + rows.nbytes
         return self.sink.consume(batch)
 

@@ -368,8 +368,9 @@ OF_COLLATE = {  # what ends the collate function, and the codes of what is said
     "a mixture": (
         "order = torch.randperm(len(audio))\n    audio, labels = padded(audio), torch.tensor(labels)\n"
         "    return 0.7 * audio + 0.3 * audio[order], labels, labels[order]", set()),
-    "labels that are all the same": ("return padded(audio), [1] * len(labels), [names[0]] * len(names)", set()),
-    "flags of the collate function": ("return padded(audio), torch.eye(4)[labels], torch.rand(len(labels)) < 0.5", set()),
+    "the name of the first for all": ("return padded(audio), labels, [names[0]] * len(names)", {"own-swapped"}),
+    "flags beside labels as vectors": (
+        "return padded(audio), torch.eye(4)[labels], torch.rand(len(labels)) < 0.5", set()),
     "half": ("return padded(audio).half(), torch.tensor(labels)", {"own-narrowed"}),
     "bfloat16, sorted": (SORTED + "    return padded(audio).bfloat16(), torch.tensor(labels)", {"own-narrowed"}),
     "float64": ("return padded(audio).double(), torch.tensor(labels)", set()),
@@ -393,6 +394,12 @@ def test_a_collate_function_is_compared_with_its_items(tmp_path, corpus, placed,
     module, request = opened(tmp_path, corpus, placed, "items", f"{PARTS}    {end.lstrip()}\n", workers=workers)
     assert said_of(module, request, corpus) == codes
     assert said_of(module, replace(request, compared_epochs=0), corpus) == set(), "of a timed run nothing is compared"
+
+
+def test_equal_labels_may_come_from_any_item(tmp_path, corpus, placed):
+    text = PARTS.replace("index % 4", "7") + "    return padded(audio), torch.tensor(labels[1:] + labels[:1])\n"
+    module, request = opened(tmp_path, corpus, placed, "items", text)
+    assert said_of(module, request, corpus) == set()
 
 
 def test_numbers_follow_a_collate_function_that_sorts(tmp_path, corpus, placed):
