@@ -49,6 +49,7 @@ class LoaderRequest:
     share: Share = Share()
     options: Mapping[str, Any] = field(default_factory=dict)  # the loader's own settings, see its OPTIONS
     without: frozenset[str] = frozenset()  # of the loader's STAGES: left out, to see what they cost; data is then void
+    compared_epochs: int = 0  # of a user's own items: the first epochs, in which batches are compared with their items
     spans: Any = None  # measure/spans.py: notes of what its processes do with each batch, in an epoch that is not timed
 
     @cached_property

@@ -86,10 +86,10 @@ LIFETIMES = {  # of a batch
     LASTING: Term("lasting", about="a batch is valid as long as it is kept"),
 }
 EXACT = "exact"
-ITEMS, NO_CHECK = "items", "none"
+SLICE, ITEMS, NO_CHECK = "slice", "items", "none"
 CHECKS = {  # what the items of a user's own loader are held to
     EXACT: Term("exact", about="each item is the corpus's, bit by bit, with its labels, once an epoch"),
-    "slice": Term("slices", about="each item is a piece of its recording, bit by bit"),
+    SLICE: Term("slices", about="each item is a piece of its recording, bit by bit"),
     ITEMS: Term("items", about="which items came and how often is counted; values are finite"),
     NO_CHECK: Term("none", about="nothing is checked: the rate alone"),
 }

@@ -7,11 +7,14 @@ IterableDataset and of what is no DataLoader the user's `numbers(batch)` says wh
 
 import dataclasses
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.loaders._torch import Part, WithTheirCode
+from scripts.loaders._traced import Traced, Tracer
 
 
 class One(NamedTuple):
@@ -29,6 +32,7 @@ class Followed(NamedTuple):
     substituted: int  # of how many another one was asked for
     worker: int  # the process that made it; -1: that of the training
     batch: Any
+    traced: Traced | None = None  # of an epoch that is compared with its items
 
 
 @dataclasses.dataclass
@@ -38,10 +42,17 @@ class About:
     expected: int | None  # items of its data set; None: not known
     workers: int
     numbered: bool
+    batches: int | None = None  # by its `len`; None: it has none
+    rough: int = 0  # by how many batches that may be off: each worker may have a part of a batch at its end
 
 
-def follow(loader: Any, numbers: Callable[[Any], Any] | None = None) -> tuple[Iterator[Any] | Any, About]:
-    """Return an iterable that yields a Followed for each batch of `loader`, and what is known of it."""
+def follow(
+    loader: Any, numbers: Callable[[Any], Any] | None = None, compared: str | None = None
+) -> tuple[Iterator[Any] | Any, About]:
+    """Return an iterable that yields a Followed for each batch of `loader`, and what is known of it.
+
+    While there is a file `compared`, batches are compared with their items.
+    """
     from torch.utils.data import DataLoader, IterableDataset
 
     inner = loader if isinstance(loader, DataLoader) else next(iter(getattr(loader, "pipeline", ())), None)
@@ -49,14 +60,25 @@ def follow(loader: Any, numbers: Callable[[Any], Any] | None = None) -> tuple[It
         expected = len(inner.dataset) if hasattr(type(inner.dataset), "__len__") else None
         attributes = vars(inner)  # torch lets nobody set these two once a loader is made
         attributes["dataset"] = (Whole if hasattr(inner.dataset, "__getitems__") else Items)(noting(inner.dataset))
-        attributes["collate_fn"] = Collated(inner.collate_fn)
+        attributes["collate_fn"] = Collated(inner.collate_fn, compared)
         _send_with_code(inner)
         return loader, About(expected, inner.num_workers, True)
     workers = inner.num_workers if isinstance(inner, DataLoader) else 0
     if isinstance(inner, DataLoader):
         vars(inner)["collate_fn"] = Worked(inner.collate_fn)
         _send_with_code(inner)
-    return Told(loader, numbers), About(None, workers, numbers is not None)
+    return Told(loader, numbers), About(None, workers, numbers is not None, rough=max(0, workers - 1))
+
+
+def length_of(loader: Any) -> int | None:
+    """Return how many batches a loader says that it has; None where it says nothing."""
+    with suppress(TypeError, AttributeError, NotImplementedError):
+        try:
+            return len(loader)
+        finally:
+            if hasattr(loader, "_IterableDataset_len_called"):  # else torch warns of each batch beyond it
+                loader._IterableDataset_len_called = None
+    return None
 
 
 def _send_with_code(loader: Any) -> None:
@@ -140,11 +162,17 @@ class Whole(Items):
 class Collated:
     """A collate function of such items, which gives a Followed with the user's batch."""
 
-    def __init__(self, collate: Callable[..., Any]) -> None:
-        self.collate = collate
+    def __init__(self, collate: Callable[..., Any], compared: str | None = None) -> None:
+        self.collate, self.compared, self.tracer = collate, compared, Tracer(collate)
 
     def __call__(self, items: One) -> Followed:
-        return _followed(items.asked, items.came, self.collate(items.value))
+        if self.compared is None:
+            return _followed(items.asked, items.came, self.collate(items.value))
+        if not os.path.exists(self.compared):  # a worker that stays sees so that timed epochs have begun
+            self.compared = None
+            return self(items)
+        batch, traced = self.tracer(items.value)
+        return _followed(items.asked, items.came, batch)._replace(traced=traced)
 
 
 class Worked:

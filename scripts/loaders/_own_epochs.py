@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module, util
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +20,7 @@ from scripts.common.errors import UserError
 from scripts.common.labels import read_labels
 from scripts.common.request import LoaderRequest
 from scripts.common.sample import Sample
-from scripts.common.vocabulary import EXACT, NO_CHECK
+from scripts.common.vocabulary import EXACT, ITEMS, NO_CHECK, SLICE
 from scripts.loaders import _followed as _following, _harness, _torch
 
 
@@ -70,7 +71,8 @@ def _followed(module: ModuleType, real: ModuleType, request: LoaderRequest) -> I
     if request.applied is not None:
         raise UserError("transform: found one for a file with items of its own; allowed is none. Do it in the file.")
     made = real.loader(request) if hasattr(real, "loader") else _default_loader(real, request)
-    loader, about = _following.follow(made, getattr(real, "numbers", None))
+    compared = NamedTemporaryFile() if request.compared_epochs and module.CHECK in (SLICE, ITEMS) else None  # noqa: SIM115
+    loader, about = _following.follow(made, getattr(real, "numbers", None), compared and compared.name)
     if module.CHECK != NO_CHECK and not about.numbered:
         raise UserError(
             f'CHECK: found "{module.CHECK}" of a loader whose items have no numbers, such as one over an '
@@ -84,22 +86,29 @@ def _followed(module: ModuleType, real: ModuleType, request: LoaderRequest) -> I
     def epoch(number: int) -> Iterator[dict[str, Any]]:
         if hasattr(real, "begin"):
             real.begin(made, number)
+        if number == 0:
+            about.batches = _following.length_of(made)
+        if compared and number >= request.compared_epochs:
+            compared.close()
         came = 0
         for found in loader:
             batch = found.batch if request.device == "cpu" else _following.moved(found.batch, request.device)
             count = _following.size_of(batch) if found.numbers is None else len(found.numbers)
             numbers = torch.arange(came, came + count) if found.numbers is None else found.numbers
             came += count
+            if found.traced and found.traced.order:
+                numbers = numbers[found.traced.order]
             if exact:
                 rest = {name: rows[numbers].to(request.device) for name, rows in labels.items()}
                 yield {request.sample.key: _data_of(batch, request.sample), **rest}
             else:
-                beside = (found.substituted, found.worker, about.expected, about.workers)
-                yield {"item": numbers, "own": batch, "beside": beside}
+                yield {"item": numbers, "own": batch, "beside": (found, about)}
 
     try:
         yield epoch
     finally:
+        if compared:
+            compared.close()
         inner = next(iter(getattr(made, "pipeline", ())), made)
         if hasattr(inner, "_iterator"):
             _torch.stop_workers(inner)

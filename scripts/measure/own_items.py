@@ -5,22 +5,26 @@ substituted, skipped or doubled are counted and said: a training may want them s
 is a piece of its recording, bit by bit. `CHECK = "none"`: the rate alone.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scripts.common.corpus import to_float
-from scripts.common.vocabulary import EXACT, NO_CHECK
+from scripts.common.vocabulary import EXACT, NO_CHECK, SLICE
 from scripts.loaders._followed import leaves
 from scripts.machine import gpu
 from scripts.machine.host import warning
+from scripts.measure import places
 from scripts.measure.sink import Checksums
 from scripts.measure.verify import Verifier
 
-SLICE = "slice"
 OWN = "own"  # of a batch: what the user's loader gave
-BESIDE = "beside"  # of a batch: (substituted, worker, expected items, workers)
+BESIDE = "beside"  # of a batch: what is known of it and of its loader (loaders/_followed.py)
+LEAST_BATCHES = 3  # whose parts come from different items, before that is said: small values equal others by chance,
+MOST_UNKNOWN = 0.1  # so these parts are to be in all batches but so many
 
 
 def check_of(module: Any) -> str:
@@ -74,25 +78,31 @@ class OwnVerifier(Verifier):
     """Counts the items of a user's own loader; faults are values that are not finite, and an epoch without items."""
 
     def __post_init__(self) -> None:
-        self.expected, self.workers = None, 0
+        self.about, self.batches, self.traced = None, 0, []
+        self.places: list[places.Place] = []  # of the verify epoch's pieces,
+        self.later: list[places.Place] = []  # and of some in the second epoch
         self.recordings = list(self.corpus.items(self.split)) if self.level == SLICE else []
         self.items, self._in_order = {}, []
-        self.substituted, self.by_worker, self.short, self.bytes, self.padded, self.values = 0, set(), 0, 0, 0, 0
+        self.substituted, self.by_worker, self.bytes, self.padded, self.values = 0, Counter(), 0, 0, 0
         self.alike = False
 
     def check(self, batch: Mapping[str, Any]) -> bool:
         """Note the items of a batch; return True."""
-        substituted, worker, self.expected, self.workers = batch[BESIDE]
-        self.substituted += substituted
-        self.by_worker.add(worker)
+        followed, self.about = batch[BESIDE]
+        self.substituted += followed.substituted
+        self.batches += 1
         numbers = batch["item"].tolist()
+        if followed.traced:
+            self.traced.append(followed.traced)
         self.seen.update(numbers)
         for part in leaves(batch[OWN]):
             self._look(part, len(numbers))
         if self.level == SLICE:
-            self._pieces(batch[OWN], numbers)
-        if self.expected and any(number >= self.expected or number < 0 for number in numbers):
-            self._fault("items that are not in the data set", f"one of {numbers[:3]}, it has {self.expected}")
+            self._pieces(rows_of(batch), numbers, followed, self.by_worker[followed.worker])
+        self.by_worker[followed.worker] += len(numbers)
+        expected = self.about.expected
+        if expected and any(number >= expected or number < 0 for number in numbers):
+            self._fault("items that are not in the data set", f"one of {numbers[:3]}, it has {expected}")
         return True
 
     def _look(self, part: Any, items: int) -> None:
@@ -111,27 +121,43 @@ class OwnVerifier(Verifier):
             ends = rows.flip(-1).ne(0).cumsum(-1).eq(0).sum()
             self.padded, self.values = self.padded + int(ends), self.values + rows.numel()
 
-    def _pieces(self, batch: Any, numbers: list[int]) -> None:
-        """Look whether each row of the first tensor of several dimensions is a piece of its recording."""
-        rows = next(
-            (part for part in leaves(batch) if getattr(part, "ndim", 0) > 1 and len(part) == len(numbers)), None
-        )
+    def _pieces(self, rows: Any, numbers: list[int], followed: Any, before: int) -> None:
+        """Look whether each row is a piece of its recording, and note where; its worker made `before` others."""
         if rows is None:
             self._fault("batches without a tensor (items, ...) to hold to the recordings", "")
             return
-        for number, row in zip(numbers, rows, strict=True):
+        for number, row, turn in zip(numbers, rows, _turns(followed, len(numbers)), strict=True):
             if not 0 <= number < len(self.recordings):
                 continue
-            item = self.recordings[number]
-            audio = self.corpus.sample.kind == "audio"
-            whole = to_float(self.corpus.stored(item)) if audio else self.corpus.delivered(item)
-            piece, size = np.trim_zeros(np.asarray(row.cpu()).reshape(-1), "b"), whole.itemsize  # padded at its end
-            held, wanted = whole.tobytes(), piece.tobytes()
-            place = held.find(wanted)
-            while place >= 0 and place % size:  # found between two values
-                place = held.find(wanted, place + 1)
-            if place < 0 or piece.dtype != whole.dtype:
+            starts, room = self._starts(number, row)
+            if not starts:
                 self._fault("items that are no piece of their recording", f"item {number}")
+            elif len(starts) == 1 and room > 0:
+                self.places.append(places.Place(number, followed.worker, before + turn, starts[0], room))
+
+    def _starts(self, number: int, row: Any) -> tuple[list[int], int]:
+        """Return where a row begins in its recording, at most twice, and the last place where it could."""
+        item, audio = self.recordings[number], self.corpus.sample.kind == "audio"
+        whole = to_float(self.corpus.stored(item)) if audio else self.corpus.delivered(item)
+        piece = np.trim_zeros(np.asarray(row.cpu()).reshape(-1), "b")  # padded at its end
+        found = places.starts(whole, piece) if piece.dtype == whole.dtype else []
+        return found, whole.size - piece.size
+
+    def second(self, sink: Any) -> Any:
+        """Return a sink that keeps the first batches of the second epoch, for `found` to compare their places."""
+        self.kept = Kept(sink, self.level == SLICE)
+        return self.kept
+
+    def _look_at_second(self) -> None:
+        """Note the places of the pieces that were kept."""
+        before: Counter[int] = Counter()
+        for numbers, rows, followed in self.kept.batches if hasattr(self, "kept") else ():
+            for number, row, turn in zip(numbers, rows, _turns(followed, len(numbers)), strict=True):
+                starts, room = self._starts(number, row) if 0 <= number < len(self.recordings) else ([], 0)
+                if len(starts) == 1 and room > 0:
+                    place = places.Place(number, followed.worker, before[followed.worker] + turn, starts[0], room)
+                    self.later.append(place)
+            before[followed.worker] += len(numbers)
 
     def finish(self, checksums: Iterable[Checksums]) -> None:
         """Look at the verify epoch as a whole."""
@@ -158,18 +184,72 @@ class OwnVerifier(Verifier):
     def found(self) -> dict[str, Any]:
         """Return the counts in the verify epoch, for the record."""
         delivered, distinct = sum(self.seen.values()), len(self.seen)
-        known = self.level != NO_CHECK
+        known, about = self.level != NO_CHECK, self.about
+        expected, workers = (about.expected, about.workers) if about else (None, 0)
+        self._look_at_second()
         return {
             "items": delivered,
-            "expected": self.expected,
+            "expected": expected,
             "substituted": self.substituted if known else None,
             "doubled": delivered - distinct if known else None,
-            "missing": self.expected - distinct if known and self.expected else None,
-            "idle_workers": max(0, self.workers - len(self.by_worker - {-1})) if self.workers else 0,
+            "missing": expected - distinct if known and expected else None,
+            "idle_workers": max(0, workers - len(set(self.by_worker) - {-1})) if workers else 0,
             "padding_percent": 100 * self.padded / self.values if self.values else None,
             "item_bytes": self.bytes / delivered if delivered else None,
             "same_order": self.alike,
+            "batches": self.batches,
+            "said_batches": about.batches if about and self.ended else None,
+            "rough_batches": about.rough if about else 0,
+            "swapped": self._swapped(),
+            "narrowed": next((list(one.narrowed) for one in self.traced if one.narrowed), None),
+            "workers_alike": places.workers_alike(self.places),
+            "epochs_alike": places.epochs_alike(self.places, self.later),
         }
+
+    def _swapped(self) -> list[int] | None:
+        """Return two parts of an item whose rows come from different items, and in how many batches; or None."""
+        pairs = Counter(pair for one in self.traced for pair in map(tuple, one.pairs))
+        swapped = Counter(pair for one in self.traced for pair in map(tuple, one.swapped))
+        least = max(LEAST_BATCHES, (1 - MOST_UNKNOWN) * len(self.traced))
+        return next(([*pair, count] for pair, count in swapped.most_common() if pairs[pair] >= least), None)
+
+
+@dataclass
+class Kept:
+    """A sink that keeps copies of the pieces in the first batches."""
+
+    sink: Any
+    pieces: bool
+
+    ITEMS, BYTES = 64, 1 << 26  # at most so many are kept, but for the last batch
+
+    def __post_init__(self) -> None:
+        self.batches: list[tuple[list[int], Any, Any]] = []
+        self.items = self.bytes = 0
+
+    def consume(self, batch: Mapping[str, Any]) -> Checksums:
+        """Consume the batch; return its checksum."""
+        rows = rows_of(batch) if self.pieces and self.items < self.ITEMS and self.bytes < self.BYTES else None
+        if rows is not None:
+            self.batches.append(
+                (batch["item"].tolist(), rows.clone(), batch[BESIDE][0]._replace(batch=None, numbers=None))
+            )
+            self.items, self.bytes = self.items + len(rows), self.bytes + rows.nbytes
+        return self.sink.consume(batch)
+
+
+def rows_of(batch: Mapping[str, Any]) -> Any:
+    """Return the first tensor of a batch with several axes and a row for each item, or None."""
+    import torch
+
+    parts = (part for part in leaves(batch[OWN]) if getattr(part, "ndim", 0) > 1 and len(part) == len(batch["item"]))
+    rows = next(parts, None)
+    return None if rows is None else torch.as_tensor(rows)
+
+
+def _turns(followed: Any, count: int) -> Iterable[int]:
+    """Return when each row of a batch was made, among those of the batch."""
+    return followed.traced.order if followed.traced and followed.traced.order else range(count)
 
 
 def warnings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -197,6 +277,26 @@ def warnings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
     if found["same_order"]:
         seen = "the second epoch has the order of the first"
         said.append(warning("own-order", seen, "a forgotten set_epoch, or no shuffling", "write begin(loader, epoch)"))
+    if found["said_batches"] is not None and abs(found["batches"] - found["said_batches"]) > found["rough_batches"]:
+        seen = f"an epoch had {found['batches']:,} batches, and len(loader) is {found['said_batches']:,}"
+        cause = "a wrong __len__, or a worker that ends early or reads what others read"
+        said.append(warning("own-length", seen, cause, "count what each worker delivers, and correct __len__"))
+    if found["swapped"]:
+        one, other, batches = found["swapped"]
+        seen = f"in {batches:,} batches the parts {one + 1} and {other + 1} of an item were taken from different items"
+        cause = "the collate function sorts or shifts one of them alone"
+        said.append(warning("own-swapped", seen, cause, "correct the collate function: data has the labels of others"))
+    if found["narrowed"]:
+        seen = "the collate function makes {} of {}".format(*reversed(found["narrowed"]))
+        said.append(warning("own-narrowed", seen, "a half() before the batch", "convert on the device, or say so"))
+    if found["workers_alike"]:
+        seen = "the workers {} and {} cut their pieces at the same places".format(*found["workers_alike"])
+        cause = "a generator made in __init__, which each worker copies"
+        said.append(warning("own-workers-alike", seen, cause, "make it in the worker, from torch.initial_seed()"))
+    if found["epochs_alike"]:
+        seen = "the second epoch cuts its pieces where the first did"
+        cause = "a generator with a fixed seed, which is made anew or copied in each epoch"
+        said.append(warning("own-epochs-alike", seen, cause, "seed it by the epoch, or from torch.initial_seed()"))
     if (found["padding_percent"] or 0) >= 10:
         seen = f"{found['padding_percent']:.0f} % of the values are zeros at the end of their row"
         said.append(warning("own-padding", seen, "padding to the longest of a batch", "batch items of like length"))

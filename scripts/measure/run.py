@@ -222,9 +222,9 @@ class _Run:
                 self.record["lifetime"] = NEXT
             holding.held.clear()
         self.record["order"] = order.measured(orders, self.verifier.items, self.request.batch_size)
-        self.record["warnings"] = [] if self.own else not_as_declared(self.record)
         if self.own:
             self.record["order"] = None
+        self.record["warnings"] = not_as_declared(self.record)
         if self.verifier.ok and self.wanted.checksums:
             checksums.save(self.wanted.checksums, self.verifier.sums)
         return times
@@ -236,7 +236,8 @@ class _Run:
         """
         longest = min(SECOND_EPOCH_SHARE * verify_seconds, SECOND_EPOCH_SECONDS)
         within = longest if self.request.location.path else 0.0
-        second, ended, cost = self._beginning(1, epoch(1), sink, within)
+        noting = self.verifier.second(sink) if self.own else sink
+        second, ended, cost = self._beginning(1, epoch(1), noting, within)
         self.record["epoch_start_seconds"] = cost
         return [second, self._beginning(2, epoch(2), sink)[0]] if ended and self.verifier.ok else [second]
 
@@ -404,6 +405,8 @@ class _Run:
 
     def _opened(self, **changes: Any) -> AbstractContextManager[Epoch]:
         """Construct the loader, asked for what the run asks for but for `changes`."""
+        if self.own:  # both epochs of a proof are untimed, of a run by whole epochs the first one
+            changes = {"compared_epochs": {"proof": 2, "epochs": 1}.get(self.asked.mode, 0), **changes}
         return opened(self.module, replace(self.request, **changes))
 
     def _around(self, phase: str) -> None:

@@ -273,7 +273,7 @@ def opened(tmp_path, corpus, placed, check: str, text: str, **changes):
     """Return the user's loader of a file and its request."""
     (tmp_path / "mine.py").write_text(HEAD.format(check=check) + text)
     module = _own_epochs.imported(_own.declared("mine", str(tmp_path / "mine.py")))
-    request = request_for(corpus, "soundfile", location_of(placed), **changes)
+    request = request_for(corpus, "soundfile", location_of(placed), **{"compared_epochs": 2, **changes})
     return module, request
 
 
@@ -283,7 +283,8 @@ def verified(module, request, corpus) -> own_items.OwnVerifier:
     sink = own_items.OwnSink("cpu")
     with module.open_epochs(request) as epoch:
         verifier.finish([sink.consume(batch) for batch in epoch(0) if verifier.check(batch)])
-        verifier.check_order([item for batch in epoch(1) for item in batch["item"].tolist()], "")
+        second = verifier.second(sink)
+        verifier.check_order([item for batch in epoch(1) for item in second.consume(batch).item.tolist()], "")
     return verifier
 
 
@@ -597,6 +598,183 @@ def test_what_is_planted_is_named(tmp_path, corpus, placed, name):
     module, request = opened(tmp_path, corpus, placed, "items", WHOLE + text, workers=2)
     found = verified(module, request, corpus).found()
     assert code in [one["code"] for one in own_items.warnings_of(found)]
+
+
+PARTS = """
+class Parts(Files):
+    def __getitem__(self, index):
+        return torch.from_numpy(self.read(index)), index % 4, f"speaker {index % 3}"
+
+
+def padded(audio):
+    return torch.nn.utils.rnn.pad_sequence(audio, batch_first=True)
+
+
+def loader(request):
+    return DataLoader(Parts(request), request.batch_size, shuffle=True, collate_fn=collate, num_workers=request.workers)
+
+
+def collate(items):
+    audio, labels, names = map(list, zip(*items))
+"""
+SORTED = "    items.sort(key=lambda item: -len(item[0]))\n    audio, labels, names = map(list, zip(*items))\n"
+OF_COLLATE = {  # what ends the collate function, and the codes of what is said
+    "labels of the next row": ("return padded(audio), torch.tensor(labels[1:] + labels[:1]), names", {"own-swapped"}),
+    "names of the next row, in a dict": ("return {'a': padded(audio), 'n': names[1:] + names[:1]}", {"own-swapped"}),
+    "audio sorted alone": ("return padded(sorted(audio, key=len)), torch.tensor(labels), names", {"own-swapped"}),
+    "the order is kept": ("return padded(audio), torch.tensor(labels), names", set()),
+    "all is sorted by length, in place": (SORTED + "    return padded(audio), torch.tensor(labels), names", set()),
+    "sorted audio, and the order beside it": (
+        "order = np.argsort([-len(one) for one in audio])\n"
+        "    return padded([audio[one] for one in order]), torch.tensor(labels), torch.tensor(order.copy())", set()),
+    "a mixture": (
+        "order = torch.randperm(len(audio))\n    audio, labels = padded(audio), torch.tensor(labels)\n"
+        "    return 0.7 * audio + 0.3 * audio[order], labels, labels[order]", set()),
+    "the name of the first for all": ("return padded(audio), labels, [names[0]] * len(names)", {"own-swapped"}),
+    "flags beside labels as vectors": (
+        "return padded(audio), torch.eye(4)[labels], torch.rand(len(labels)) < 0.5", set()),
+    "half": ("return padded(audio).half(), torch.tensor(labels)", {"own-narrowed"}),
+    "bfloat16, sorted": (SORTED + "    return padded(audio).bfloat16(), torch.tensor(labels)", {"own-narrowed"}),
+    "float64": ("return padded(audio).double(), torch.tensor(labels)", set()),
+    "a float32 of a float64": ("return padded([one.double() for one in audio]).float(), torch.tensor(labels)", set()),
+    "half beside the whole": ("return padded(audio).half(), padded(audio), torch.tensor(labels)", set()),
+    "labels as float16, which holds them": ("return padded(audio), torch.tensor(labels).half()", set()),
+}  # fmt: skip
+
+
+def said_of(module, request, corpus) -> set[str]:
+    """Return the codes of what is said of a loader, beside that it pads; nothing of it is a fault."""
+    verifier = verified(module, request, corpus)
+    assert verifier.problems == []
+    return {one["code"] for one in own_items.warnings_of(verifier.found())} - {"own-padding"}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("name", OF_COLLATE)
+def test_a_collate_function_is_compared_with_its_items(tmp_path, corpus, placed, name, workers):
+    end, codes = OF_COLLATE[name]
+    module, request = opened(tmp_path, corpus, placed, "items", f"{PARTS}    {end.lstrip()}\n", workers=workers)
+    assert said_of(module, request, corpus) == codes
+    assert said_of(module, replace(request, compared_epochs=0), corpus) == set(), "of a timed run nothing is compared"
+
+
+def test_equal_labels_may_come_from_any_item(tmp_path, corpus, placed):
+    text = PARTS.replace("index % 4", "7") + "    return padded(audio), torch.tensor(labels[1:] + labels[:1])\n"
+    module, request = opened(tmp_path, corpus, placed, "items", text)
+    assert said_of(module, request, corpus) == set()
+
+
+def test_numbers_follow_a_collate_function_that_sorts(tmp_path, corpus, placed):
+    end = SORTED + "    return padded(audio)[:, None], labels"
+    module, request = opened(tmp_path, corpus, placed, "slice", f"{PARTS}    {end.lstrip()}\n", workers=2)
+    assert said_of(module, request, corpus) == set()
+
+
+def test_timed_epochs_of_workers_that_stay_compare_nothing(tmp_path, corpus, placed):
+    text = PARTS.replace("num_workers=", "persistent_workers=True, num_workers=")
+    text += "    return padded(audio).half(), labels\n"
+    module, request = opened(tmp_path, corpus, placed, "items", text, workers=1, compared_epochs=1)
+    with module.open_epochs(request) as epoch:
+        compared = [[batch["beside"][0].traced is not None for batch in epoch(number)] for number in range(2)]
+    assert all(compared[0]) and not any(compared[1])
+
+
+CROPS = """
+class Crops(Files):
+    def __init__(self, request):
+        super().__init__(request)
+        self.random = np.random.default_rng(0)
+
+    def __getitem__(self, index):
+        audio = self.read(index)
+        room = len(audio) - 1000
+        return audio[start(self, index, room) :][:1000][None]
+
+
+def loader(request):
+    return DataLoader(Crops(request), request.batch_size, shuffle=True, num_workers=request.workers, {stay})
+
+
+def start(data, index, room):
+    return {start}
+"""
+STAY = "persistent_workers=True"
+
+
+@pytest.mark.parametrize(
+    ("start", "stay", "workers", "codes"),
+    [
+        ("data.random.integers(room + 1)", STAY, 2, {"own-workers-alike"}),
+        ("data.random.integers(room + 1)", "", 2, {"own-workers-alike", "own-epochs-alike"}),
+        ("data.random.integers(room + 1)", "", 0, set()),
+        ("np.random.default_rng(index).integers(room + 1)", "", 2, {"own-epochs-alike"}),
+        ("int(torch.randint(room + 1, ()))", STAY, 2, set()),
+        ("random.randint(0, room)", "", 2, set()),
+        ("0", "", 2, set()),
+        ("room // 2", STAY, 2, set()),
+        ("room", "", 2, set()),
+        ("min(700, room)", STAY, 2, set()),
+    ],
+)
+def test_the_same_crops_again_are_named(tmp_path, corpus, placed, start, stay, workers, codes):
+    text = CROPS.format(start=start, stay=stay)
+    module, request = opened(tmp_path, corpus, placed, "slice", text, workers=workers, batch_size=4)
+    assert said_of(module, request, corpus) == codes
+
+
+STREAM = """
+class Stream(IterableDataset):
+    def __iter__(self):
+        worker = torch.utils.data.get_worker_info()
+        first, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        for place, number in enumerate(random.sample(range(first, 64, step), len(range(first, 64, step)))):
+            if {ends}:
+                break
+            yield number, torch.rand(10)
+
+
+class Long(Stream):
+    def __len__(self):
+        return {says}
+
+
+def numbers(batch):
+    return batch[0]
+
+
+def loader(request):
+    return DataLoader({kind}(), 4, num_workers=request.workers)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "says", "kind", "codes"),
+    [
+        ("False", 64, "Long", set()),
+        ("False", 60, "Long", set()),  # each worker may end with a part of a batch
+        ("False", 40, "Long", {"own-length"}),
+        ("worker and worker.id == 1 and place == 4", 64, "Long", {"own-length"}),
+        ("worker and worker.id == 1 and place == 4", 64, "Stream", set()),  # nobody knows how many there are
+    ],
+)
+def test_an_epoch_of_another_length_than_len_says_is_named(tmp_path, corpus, placed, ends, says, kind, codes):
+    text = STREAM.format(ends=ends, says=says, kind=kind)
+    module, request = opened(tmp_path, corpus, placed, "items", text, workers=2)
+    assert said_of(module, request, corpus) == codes
+
+
+@pytest.mark.parametrize(("says", "codes"), [(0, set()), (1, {"own-length"})])
+def test_a_batch_sampler_and_an_iterable_are_held_to_their_len(tmp_path, corpus, placed, says, codes):
+    text = SHAPES["a batch sampler by length, padded to the longest"][1]
+    text = text.replace("len(self.batches)\n\n\nclass", f"len(self.batches) + {says}\n\n\nclass")
+    module, request = opened(tmp_path, corpus, placed, "items", text)
+    assert said_of(module, request, corpus) == codes
+    text = SHAPES["own threads, no DataLoader"][1]
+    text = text.replace(
+        "def numbers", f"    def __len__(self):\n        return -(-30 // self.size) + {says}\n\n\ndef numbers"
+    )
+    module, request = opened(tmp_path, corpus, placed, "items", text)
+    assert said_of(module, request, corpus) == codes
 
 
 @pytest.mark.parametrize(

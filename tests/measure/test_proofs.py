@@ -73,9 +73,9 @@ def runner(placed):
         yield found
 
 
-def made(runner, placed, folder, positions="random", room="dict", says="", mode="proof", more=()) -> dict:
+def made(runner, placed, folder, positions="random", room="dict", says="", mode="proof", more=(), source=OWN) -> dict:
     """Return the record of a proof, or of a run, of such a file."""
-    (folder / "mine.py").write_text(OWN.format(positions=positions, room=room, says=says))
+    (folder / "mine.py").write_text(source.format(positions=positions, room=room, says=says))
     asked = ["--loader", "mine", "--file", folder / "mine.py", "--data", placed / "memmap", "--mode", mode]
     asked += ["--corpus", placed / "corpus", "--out", folder / f"{mode}.json", "--seconds", "0.2", *more]
     asked += ["--settings", json.dumps({"batch_size": 8})]
@@ -114,6 +114,27 @@ def test_a_proof_measures_the_order(runner, placed, tmp_path, positions, says, m
 def test_a_proof_looks_again_at_batches_that_were_kept(runner, placed, tmp_path, room, says, lasts, code):
     record = made(runner, placed, tmp_path, room=room, says=says)
     assert (record["status"], record["lifetime"], codes(record)) == ("ok", lasts, code)
+
+
+@pytest.mark.parametrize(("room", "lasts", "code"), [("dict", "lasting", False), ("refilled", "next", True)])
+def test_batches_of_own_items_that_were_kept_are_looked_at_too(runner, placed, tmp_path, room, lasts, code):
+    says = """LIFETIME = "lasting"
+CHECK = "items"
+class Batches:
+    def __init__(self, request):
+        self.request, self.number = request, 0
+    def __iter__(self):
+        self.number += 1
+        with in_file(self.request) as epoch:
+            yield from epoch(self.number)
+def numbers(batch):
+    return batch["item"]
+def loader(request):
+    return Batches(request)
+"""
+    source = OWN.replace("def open_epochs", "def in_file")
+    record = made(runner, placed, tmp_path, room=room, says=says, source=source)
+    assert (record["status"], record["lifetime"], "not-lasting" in codes(record)) == ("ok", lasts, code)
 
 
 @pytest.mark.parametrize(("positions", "status"), [("random", "ok"), ("random_in_proof", "failed")])
