@@ -16,7 +16,7 @@ from scripts.common.audio_header import announced_seconds, bytes_of_next_wav, og
 from scripts.common.errors import advice
 
 BLOCK_SECONDS = 1.0  # decoded at a time: stays in the cache, and bounds the memory of a recording of any length
-PEAK_SECONDS = 0.1  # of which the largest value is noted: shorter than any item in which silence is looked for
+PEAK_SECONDS = 0.1  # of which the largest value is noted: shorter than any item that is searched for silence
 EDGE_SECONDS = 0.01  # before a fault: more than half the filter that resamples
 SETTLE_SECONDS = 0.1  # after a fault: Opus takes 80 ms (RFC 7845, section 4.6), MP3 borrows bits from earlier frames
 TRIES = 3  # to read on behind an error of the container

@@ -87,6 +87,11 @@ def declared(name: str, file: str) -> ModuleType:
             f"file: {file}: CHECK: found {module.CHECK!r}, allowed are {', '.join(CHECKS)}."
             f"{nearest(module.CHECK, CHECKS)} Correct it (docs/own_loader.md)."
         )
+    if module.CHECK != EXACT and not {"loader", "dataset", "open_epochs"} & _defined(tree):
+        raise UserError(
+            f"file: {file}: CHECK: found {module.CHECK!r} of a file with make_loader, whose items are the corpus's; "
+            f'allowed is "{EXACT}", or a loader(request) in its place. Write one (docs/own_loader.md).'
+        )
     if "dataset" in _defined(tree):
         module.STAGES = module.STAGES or (STAGES if module.CHECK == EXACT else ())
         module.SETTINGS = OF_DATA_LOADER if module.SETTINGS == OF_WORKERS else module.SETTINGS

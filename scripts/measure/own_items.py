@@ -136,7 +136,7 @@ class OwnVerifier(Verifier):
                 self.places.append(places.Place(number, followed.worker, before + turn, starts[0], room))
 
     def _starts(self, number: int, row: Any) -> tuple[list[int], int]:
-        """Return where a row begins in its recording, at most twice, and the last place where it could."""
+        """Return the starts of a row in its recording, two at most, and the last possible start."""
         item, audio = self.recordings[number], self.corpus.sample.kind == "audio"
         whole = to_float(self.corpus.stored(item)) if audio else self.corpus.delivered(item)
         piece = np.trim_zeros(np.asarray(row.cpu()).reshape(-1), "b")  # padded at its end

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
@@ -93,6 +93,14 @@ def split_of(item_id: str, validation: float, seed: int) -> str:
     return "validation" if fraction < validation else "train"
 
 
+def rows_of(shards: Iterable[Path], name: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table that each shard has, shard by shard. Raises UserError for one that is absent."""
+    for shard in shards:
+        path = shard / name
+        with reading(path, "build_corpus", shard), open(path, encoding="utf-8", newline="") as rows:
+            yield from csv.DictReader(rows)
+
+
 def write_rejected(shards: list[Path], path: Path, beside: Collection[str] = ()) -> Rejections:
     """Write what all shards left out to `path` in the shards' order, and return how much of what kind it was.
 
@@ -106,19 +114,16 @@ def write_rejected(shards: list[Path], path: Path, beside: Collection[str] = ())
     with whole_file(path) as file:
         table = csv.writer(file)
         table.writerow(("id", "reason"))
-        for shard in shards:
-            rejected = shard / "rejected.csv"
-            with reading(rejected, "build_corpus", shard), open(rejected, encoding="utf-8", newline="") as rows:
-                for row in csv.DictReader(rows):
-                    if row["status"] in ("waiting", "stopped"):
-                        continue
-                    reason, ending = row["reason"].split(":")[0], row["id"].rpartition(".")[2].lower()
-                    if reason in NO_RECORDING and ending in known:
-                        others[f".{ending}"] += 1
-                        continue
-                    table.writerow((row["id"], row["reason"]))
-                    statuses[row["status"]] += 1
-                    kinds[reason] += 1
+        for row in rows_of(shards, "rejected.csv"):
+            if row["status"] in ("waiting", "stopped"):
+                continue
+            reason, ending = row["reason"].split(":")[0], row["id"].rpartition(".")[2].lower()
+            if reason in NO_RECORDING and ending in known:
+                others[f".{ending}"] += 1
+                continue
+            table.writerow((row["id"], row["reason"]))
+            statuses[row["status"]] += 1
+            kinds[reason] += 1
         if others:
             kinds["no recordings"] = others.total()
             endings = ", ".join(f"{count} {ending}" for ending, count in sorted(others.items()))
@@ -132,12 +137,9 @@ def write_remarks(shards: list[Path], path: Path) -> Counter[str]:
     with whole_file(path) as file:
         table = csv.writer(file)
         table.writerow(("id", "remark"))
-        for shard in shards:
-            remarks = shard / "remarks.csv"
-            with reading(remarks, "build_corpus", shard), open(remarks, encoding="utf-8", newline="") as rows:
-                for row in csv.DictReader(rows):
-                    table.writerow((row["id"], row["remark"]))
-                    kinds[row["remark"].split(":")[0]] += 1
+        for row in rows_of(shards, "remarks.csv"):
+            table.writerow((row["id"], row["remark"]))
+            kinds[row["remark"].split(":")[0]] += 1
     return kinds
 
 

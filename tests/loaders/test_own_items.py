@@ -820,6 +820,12 @@ def test_what_has_no_numbers_says_what_to_write(tmp_path, corpus, placed):
         opened(tmp_path, corpus, placed, "itmes", text)
 
 
+def test_a_make_loader_delivers_the_corpus_s_items(tmp_path):
+    (tmp_path / "mine.py").write_text('FORMAT = "wav"\nCHECK = "items"\ndef make_loader(data): ...\n')
+    with pytest.raises(UserError, match=r'CHECK: found \'items\' .* allowed is "exact", or a loader\(request\)'):
+        _own.declared("mine", str(tmp_path / "mine.py"))
+
+
 def test_batches_of_any_nesting_are_read_moved_and_counted():
     import dataclasses
 
