@@ -134,7 +134,16 @@ PARTS = {  # of a batch's time
         "memory", "memory: consuming the batches", "reading every byte of a batch once, which any model does"
     ),
 }
+ITEM_PARTS = {  # of an item's time in a user's own Dataset, as attach names them
+    "open": Term("open", about="opening files, and reading them where nothing is decoded"),
+    "decode": Term("decode", about="decoding, and reading what is decoded"),
+    "resample": Term("resample", about="resampling"),
+    "build": Term("build objects", about="objects that each item builds anew, such as transforms"),
+    "collate": Term("collate", about="making a batch of items"),
+    "other": Term("other", about="all else: of its lines the code says what it is"),
+}
 BOTTLENECKS = PARTS | {  # and what else is said where a part is looked for
+    "item": Term("your Dataset", "your Dataset", "the lines of a user's own Dataset, which `item_parts` names"),
     "waiting": Term("waiting", "waiting for batches", "of a training: all that is no training step"),
     "none": Term("none", "no single part", "no part takes 10 % of the time"),
     "unclear": Term(
