@@ -25,6 +25,13 @@ def columns(row: Row) -> dict[str, Any]:
     return {"item_ms": found["item_ms"], "item_parts": parts, "item_line": costliest(found)}
 
 
+def text(row: Row) -> str:
+    """Return what an item's time goes to, of the three columns above, in a sentence; nothing where they are blank."""
+    if row["item_ms"] is None:
+        return f"Which line of your Dataset costs what is {row['item_line']}." if row["item_line"] else ""
+    return f"An item takes {number_text(row['item_ms'], 2)} ms: {row['item_parts']}. Costliest: {row['item_line']}."
+
+
 def costliest(found: Row) -> str:
     """Return what costs most, and where: `decode 62 % (mine.py:41)`. Of what has no name, the line of code."""
     named = {part: share for part, share in found["parts"].items() if part != OTHER}
