@@ -184,7 +184,7 @@ def _goals(tables: Tables, answer: Row) -> Iterator[tuple[int, str, str]]:
 def _items(tables: Tables) -> list[str]:
     """Return of each loader of the user's own which line of it an item's time goes to."""
     texts: dict[str, str] = {}
-    for row in tables["best"]:
+    for row in tables["ranking"]:
         if said := item_lines.text(row):
             texts.setdefault(row["loader"], f"{row['loader']}: {said}")
     lines = [line for text in texts.values() for line in textwrap.wrap(_clean(text), WIDTH, subsequent_indent="  ")]

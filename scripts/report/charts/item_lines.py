@@ -24,7 +24,7 @@ def rows(tables: Tables) -> Rows:
     """Return the lines of each loader's fastest result that has some, the most expensive first, with their `place`."""
     of_results = grouped(tables["item_lines"], "loader", "tier", "slug")
     lines: dict[str, Rows] = {}
-    for result in map(key, tables["best"]):
+    for result in map(key, tables["ranking"]):
         if result in of_results:
             lines.setdefault(result[0], of_results[result])
     return [
