@@ -4,7 +4,7 @@ from scripts.common.text import number_text
 from scripts.common.vocabulary import ITEM_PARTS
 from scripts.decide.panel import key
 from scripts.report.charts import _print as paper
-from scripts.report.charts._common import COLOURS, Figure, Rows, Tables, grouped
+from scripts.report.charts._common import COLOURS, Figure, Row, Rows, Tables, grouped
 
 TITLE = "Lines of your Dataset"
 QUESTION = "Which line of your Dataset takes an item's time?"
@@ -15,7 +15,7 @@ CAPTION = (
     "a line calls in libraries counts as the line's. The parts follow from the names of what it calls."
 )
 NEEDS = "a loader in a file of your own whose items can be taken one by one (docs/own_loader.md)"
-MOST_LINES = 8  # of one loader
+MOST_LINES, MOST_SIGNS = 8, 44  # of one loader, of a line's text
 _LEAST_PERCENT = 2.0
 _LOOKS = dict(zip(ITEM_PARTS, COLOURS[:6], strict=True))
 
@@ -35,6 +35,12 @@ def rows(tables: Tables) -> Rows:
     ]
 
 
+def _code(line: Row) -> str:
+    """Return a line's text, cut where it is long: shortened by words, `audio = soundfile.read(...)` would lose all."""
+    text = "".join(sign if sign.isprintable() else " " for sign in line["code"])
+    return text if len(text) <= MOST_SIGNS else f"{text[: MOST_SIGNS - 3]}..."
+
+
 def draw(rows: Rows) -> Figure:
     """Return the picture: a panel per loader, a bar per line."""
     shown, notes = paper.first_panels(rows, "loader")
@@ -46,8 +52,9 @@ def draw(rows: Rows) -> Figure:
             label = f"{line['percent']:.0f} %   {number_text(line['ms'], 2)} ms"
             axis.annotate(label, (line["percent"], y), **paper.LABEL)
         paper.name_axis(axis, [""] * len(lines))
-        axis.set_yticklabels(["\n".join(filter(None, map(paper.plain, (one["code"], one["place"])))) for one in lines])
+        axis.set_yticklabels(["\n".join(filter(None, (_code(one), paper.plain(one["place"])))) for one in lines])
         axis.set_xlim(0, max(line["percent"] for line in lines) * 1.3)
+        axis.set_xticks([tick for tick in axis.get_xticks() if tick <= 100])
     axes[-1].set_xlabel("percent of an item's time, and milliseconds of an item")
     parts = [part for part in ITEM_PARTS if any(line["part"] == part for lines in shown.values() for line in lines)]
     paper.legend(figure, [paper.patch(ITEM_PARTS[part].word, facecolor=_LOOKS[part]) for part in parts])
