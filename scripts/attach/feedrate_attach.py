@@ -28,6 +28,7 @@ import math
 import os
 import platform
 import random
+import re
 import runpy
 import shutil
 import signal
@@ -53,6 +54,22 @@ KEPT_BYTES = 512 * 2**20  # of batches to hand out again
 BOUND, FREE = 90.0, 95.0  # percent AU: input-bound below, not bound above
 SHARE_OF_LINE = 0.03  # of an item's time; lines below are not printed
 ITEM_SECONDS, ITEMS = 3.0, 256  # of the line profile
+PARTS = (  # of an item's work, by the names in a call or a line; the first that fits is taken
+    ("resample", re.compile(r"resampl|soxr|set_frame_rate", re.I)),
+    ("open", re.compile(r"soundfile\.info|\bsf\.info|torchaudio\.info|\bImage\.open|SoundFile\(", re.I)),
+    (
+        "decode",
+        re.compile(
+            r"decod|soundfile|\bsf\.|audioread|audio_?segment|torchcodec|torchaudio\.load|librosa\.load|wavfile|"
+            r"load_audio|read_audio|imread|\bPIL\.\w+Image\w*\.(load|convert|draft)|\.convert\(|read_image",
+            re.I,
+        ),
+    ),
+    ("open", re.compile(r"\bopen\(|\.open\b|read_bytes|read_text|np\.load|numpy\..*\bload|memmap|h5py|pathlib", re.I)),
+    ("collate", re.compile(r"collat|pad_sequence", re.I)),
+)
+WRAPPERS = ("wrapper", "wrapped", "inner", "decorate_context")  # which do not tell what they call
+NAMING = ("__str__", "__fspath__", "__truediv__", "__repr__", "__hash__", "__eq__", "__len__")  # calls of no weight
 START_SECONDS = 30.0  # that a start method may take to the first batch
 STARTS_SECONDS = 60.0  # after which no further start method is tried
 RANK_SECONDS = 20.0  # to wait for the other ranks
@@ -1035,15 +1052,18 @@ def key_of(loader: Any) -> tuple[Any, ...]:
 class Lines:
     """Time by the user's own lines: what a line calls in libraries is the line's."""
 
-    def __init__(self, also: Iterable[str]) -> None:
+    def __init__(self, also: Iterable[str], without: Iterable[str] = ()) -> None:
         paths = sysconfig.get_paths()
-        names = ("stdlib", "platstdlib", "purelib", "platlib")
-        self.foreign = tuple({os.path.realpath(paths[name]) + os.sep for name in names})
+        folders = [*(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")), *without]
+        self.foreign = tuple({os.path.realpath(folder) + os.sep for folder in folders})
         self.also = {os.path.realpath(one) for one in also}
         self.known: dict[str, bool] = {}
         self.seconds: dict[tuple[str, int], float] = defaultdict(float)
         self.with_calls: dict[tuple[str, int], float] = defaultdict(float)  # and in the user's functions that it calls
-        self.built: Counter = Counter()  # torch modules by line and class
+        self.in_calls: dict[tuple[str, int], Counter] = defaultdict(Counter)  # by the library function that was called
+        self.functions: dict[tuple[str, int], str] = {}  # of the user's, that a line is in
+        self.built: Counter = Counter()  # torch modules, and objects of the user's classes, by line and class
+        self.called = ""
         self.stack: list[Any] = []
         self.at: Optional[tuple[str, int]] = None
         self.last = 0.0
@@ -1061,22 +1081,38 @@ class Lines:
         now = clock()
         if self.at is not None:
             self.seconds[self.at] += now - self.last
+            self.in_calls[self.at][self.called] += now - self.last
             for frame in self.stack[:-1]:
                 self.with_calls[frame.f_code.co_filename, frame.f_lineno] += now - self.last
-        self.at, self.last = to, clock()
+        self.at, self.called, self.last = to, "", clock()
+
+    def build(self, kind: str) -> None:
+        """Note that an object is built for the line that asked for it, from within its constructors or not."""
+        callers = [frame for frame in self.stack if frame.f_code.co_name != "__init__"]
+        if callers:
+            self.built[(callers[-1].f_code.co_filename, callers[-1].f_lineno), kind] += 1
 
     def trace(self, frame: Any, _event: str, _argument: Any) -> Any:
         """The trace function of new frames: only those of the user's files are followed."""
         if not self.own(frame.f_code.co_filename):
+            if self.stack and frame.f_back is self.stack[-1]:  # what a line calls itself, not what that calls
+                called = called_by(frame)
+                if not called.endswith(NAMING):
+                    self.charge(self.at)
+                    self.called = called
             return None
+        if frame.f_code.co_name == "__init__" and "self" in frame.f_locals:
+            self.build(type(frame.f_locals["self"]).__name__)
         self.stack.append(frame)
         self.charge((frame.f_code.co_filename, frame.f_lineno))
+        self.functions[frame.f_code.co_filename, frame.f_lineno] = frame.f_code.co_name
         return self.local
 
     def local(self, frame: Any, event: str, _argument: Any) -> Any:
         """The trace function of a frame of the user's."""
         if event == "line":
             self.charge((frame.f_code.co_filename, frame.f_lineno))
+            self.functions[frame.f_code.co_filename, frame.f_lineno] = frame.f_code.co_name
         elif event == "return":
             if self.stack and self.stack[-1] is frame:
                 self.stack.pop()
@@ -1091,9 +1127,9 @@ class Lines:
         original, lines = torch.nn.Module.__init__, self
 
         def noting_init(module: Any, *arguments: Any, **named: Any) -> None:
-            callers = [frame for frame in lines.stack if frame.f_code.co_name != "__init__"]
-            if callers:
-                lines.built[(callers[-1].f_code.co_filename, callers[-1].f_lineno), type(module).__name__] += 1
+            kind = type(module)
+            if not lines.own(getattr(sys.modules.get(kind.__module__), "__file__", None) or "<"):
+                lines.build(kind.__name__)  # the user's own are seen by their lines
             original(module, *arguments, **named)
 
         torch.nn.Module.__init__ = noting_init  # type: ignore[method-assign]
@@ -1120,65 +1156,118 @@ def files_of(*things: Any) -> list[str]:
     return files
 
 
-def profile(loader: Any) -> dict[str, Any]:
+def called_by(frame: Any) -> str:
+    """The name of the library function that begins with a frame: `soundfile.read`, `torchaudio.transforms.Resample()`.
+
+    That of a method has its object's class, since PyTorch's modules are all called by one function.
+    """
+    name, module = frame.f_code.co_name, str(frame.f_globals.get("__name__", ""))
+    local = frame.f_locals
+    kind = type(local["self"]) if "self" in local else local.get("cls")
+    if not isinstance(kind, type):
+        return f"{module}.{name}"
+    named = f"{kind.__module__}.{kind.__name__}"
+    return f"{named}()" if name == "__init__" else f"{named}.{name}"
+
+
+def part_of(code: str, called: str, otherwise: str) -> str:
+    """The part of an item's work that a call in a line of code is: one of PARTS, or `build`, or `otherwise`."""
+    known = called and not called.endswith(WRAPPERS)
+    text = called if known else code
+    builds = bool(known) and called.endswith("()")
+    for part, pattern in PARTS:
+        if pattern.search(text):
+            return "build" if builds and part == "resample" else part
+    return "build" if builds else otherwise
+
+
+def profile(
+    loader: Any, items: int = ITEMS, seconds: float = ITEM_SECONDS, without: Iterable[str] = ()
+) -> dict[str, Any]:
     """Where the time of an item goes, by running some in this process, line by line.
 
+    It ends after so many items or seconds. What is in the folders `without` is no file of the user's.
     `item_ms` is the time without the profile. `share` is each line's part of it, library calls included, and
-    `share_with_calls` counts the user's functions that it calls as well. `builds` names the torch modules that a line
-    builds for most items.
+    `share_with_calls` counts the user's functions that it calls as well. `parts` divides `share` by what a line does:
+    `open`, `decode`, `resample`, `build` an object, `collate` or `other`; those of all lines are beside them. `builds`
+    names the torch modules, and the classes of the user's own, that a line builds for most items.
     """
     from torch.utils.data import IterableDataset
 
     dataset, collate = loader.dataset, loader.collate_fn
-    lines = Lines(files_of(dataset, getattr(dataset, "dataset", None), getattr(dataset, "transform", None), collate))
+    inner = [getattr(dataset, name, None) for name in ("dataset", "transform")]
+    lines = Lines(files_of(dataset, *inner, collate), without)
     reading, collating = ("dataset", 0), ("collate", 0)
     count, timed, plain, began = 0, 0, 0.0, clock()
+    of_collating: set[tuple[str, int]] = {collating}
+
+    def collated(work: Callable[[], Any]) -> None:
+        before = dict(lines.seconds)
+        lines.run(work, collating)
+        of_collating.update(at for at in lines.seconds if at not in before)
+
     if isinstance(dataset, IterableDataset):
         stream, batch = iter(dataset), loader.batch_size or 1
         next(stream, None)
-        while count < ITEMS and clock() - began < ITEM_SECONDS:
-            items = [lines.run(lambda: next(stream, NO_BATCH), reading) for _ in range(batch)]
-            if any(item is NO_BATCH for item in items):
+        while count < items and clock() - began < seconds:
+            came = [lines.run(lambda: next(stream, NO_BATCH), reading) for _ in range(batch)]
+            if any(item is NO_BATCH for item in came):
                 break
-            lines.run(lambda items=items: collate(items if loader.batch_size else items[0]), collating)
-            count += len(items)
+            collated(lambda came=came: collate(came if loader.batch_size else came[0]))
+            count += len(came)
     else:
         whole = loader.batch_size is None and loader.batch_sampler is None
         for turn, chosen in enumerate(loader.sampler if whole else loader.batch_sampler):
             keys = [chosen] if whole else list(chosen)
             if turn % 5 == 1:  # other items than those of the profile, which would be in caches
                 started = clock()
-                items = fetched(dataset, keys)
-                collate(items[0] if whole else items)
-                plain, timed = plain + clock() - started, timed + len(keys)
+                came = fetched(dataset, keys, began + seconds)
+                collate(came[0] if whole else came)
+                plain, timed = plain + clock() - started, timed + (len(keys) if whole else len(came))
             else:
-                items = lines.run(lambda keys=keys: fetched(dataset, keys), reading)
-                lines.run(lambda items=items: collate(items[0] if whole else items), collating)
-                count += len(keys)
-            if count >= ITEMS or clock() - began > ITEM_SECONDS:
+                came = lines.run(lambda keys=keys: fetched(dataset, keys, began + seconds), reading)
+                collated(lambda came=came: collate(came[0] if whole else came))
+                count += len(keys) if whole else len(came)
+            if count >= items or clock() - began > seconds:
                 break
     total = sum(lines.seconds.values()) or 1.0
-    rows = []
-    for (file, line), seconds in sorted(lines.seconds.items(), key=lambda one: -one[1]):
+    rows, shares = [], Counter()
+    for (file, line), taken in sorted(lines.seconds.items(), key=lambda one: -one[1]):
+        code, parts = linecache.getline(file, line).strip() if line else "", Counter()
+        function = lines.functions.get((file, line), "")
+        otherwise = "collate" if (file, line) in of_collating else "build" if function == "__init__" else "other"
+        for called, spent in lines.in_calls[file, line].items():
+            parts[part_of(code, called, otherwise)] += spent / total
+        shares.update(parts)
         builds = [name for (at, name), times in lines.built.items() if at == (file, line) and 2 * times >= count]
         if len(rows) < 20 or builds:
             rows.append(
                 {
                     "file": file,
                     "line": line,
-                    "code": linecache.getline(file, line).strip() if line else "",
-                    "share": seconds / total,
-                    "share_with_calls": (seconds + lines.with_calls[file, line]) / total,
+                    "code": code,
+                    "function": function,
+                    "share": taken / total,
+                    "parts": dict(parts.most_common()),
+                    "share_with_calls": (taken + lines.with_calls[file, line]) / total,
                     "builds": builds,
                 }
             )
-    return {"items": count, "item_ms": 1000 * (plain / timed if timed else total / max(1, count)), "lines": rows}
+    item_ms = 1000 * (plain / timed if timed else total / max(1, count))
+    return {"items": count, "item_ms": item_ms, "parts": dict(shares.most_common()), "lines": rows}
 
 
-def fetched(dataset: Any, keys: list[Any]) -> list[Any]:
-    """The items of some keys, as a DataLoader's worker takes them."""
+def fetched(dataset: Any, keys: list[Any], until: float) -> list[Any]:
+    """The items of some keys, as a DataLoader's worker takes them; one by one only `until` then, and one at least."""
     many = getattr(dataset, "__getitems__", None)
-    return many(keys) if many else [dataset[key] for key in keys]
+    if many:
+        return many(keys)
+    found = []
+    for key in keys:
+        found.append(dataset[key])
+        if clock() > until:
+            break
+    return found
 
 
 def starts_of(loader: Any) -> list[dict[str, Any]]:
@@ -1446,7 +1535,9 @@ def words(found: dict[str, Any], out: str) -> list[str]:
         lines.append("  AU is from waiting times alone: no kept batches were handed out")
     lines += words_of_causes(found)
     if found["lines"]:
-        lines.append(f"  where an item's {found['lines']['item_ms']:.2f} ms go:")
+        named = [(part, share) for part, share in found["lines"]["parts"].items() if share >= SHARE_OF_LINE]
+        told = ", ".join(f"{part} {100 * share:.0f} %" for part, share in named)
+        lines.append(f"  where an item's {found['lines']['item_ms']:.2f} ms go: {told}")
         parts = [(row["share_with_calls" if row["builds"] else "share"], row) for row in found["lines"]["lines"]]
         for share, row in [part for part in parts if part[0] >= SHARE_OF_LINE][:5]:
             where = (

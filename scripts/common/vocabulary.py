@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 PROTOCOL = 18  # raise it when a change to the protocol of a run makes older runs incomparable
-REPORT = 5  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
+REPORT = 6  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
 SPLIT, VALIDATION = "train", "validation"
 SPIN_COUNT = "1000"  # GOMP_SPINCOUNT of what is measured: turns of libgomp's waiting loop, some microseconds
 
@@ -134,7 +134,16 @@ PARTS = {  # of a batch's time
         "memory", "memory: consuming the batches", "reading every byte of a batch once, which any model does"
     ),
 }
+ITEM_PARTS = {  # of an item's time in a user's own Dataset, as attach names them
+    "open": Term("open", about="opening files, and reading them where nothing is decoded"),
+    "decode": Term("decode", about="decoding, and reading what is decoded"),
+    "resample": Term("resample", about="resampling"),
+    "build": Term("build objects", about="objects that each item builds anew, such as transforms"),
+    "collate": Term("collate", about="making a batch of items"),
+    "other": Term("other", about="all else: of its lines the code says what it is"),
+}
 BOTTLENECKS = PARTS | {  # and what else is said where a part is looked for
+    "item": Term("your Dataset", "your Dataset", "the lines of a user's own Dataset, which `item_parts` names"),
     "waiting": Term("waiting", "waiting for batches", "of a training: all that is no training step"),
     "none": Term("none", "no single part", "no part takes 10 % of the time"),
     "unclear": Term(

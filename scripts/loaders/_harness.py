@@ -71,6 +71,13 @@ def names_of(function: Callable[..., Any]) -> list[str]:
 @contextmanager
 def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
     """Open the loader of a file as `request` asks; yield the epoch function of the loader contract."""
+    with made(module, request) as (loader, kept), _epochs(loader, module, request, kept) as epoch:
+        yield epoch
+
+
+@contextmanager
+def made(module: ModuleType, request: LoaderRequest) -> Iterator[tuple[Any, Batch | None]]:
+    """Yield what a file's `make_loader` returns, and the batch that it sends again where transfer is left out."""
     labels = importlib.import_module(f"{PLAIN}labels")
 
     def make() -> Any:
@@ -99,7 +106,7 @@ def open_epochs(module: ModuleType, request: LoaderRequest) -> Iterator[Callable
         loader = make()
         if hasattr(module, "close"):
             stack.callback(module.close, loader)
-        yield stack.enter_context(_epochs(loader, module, request, kept))
+        yield loader, kept
 
 
 def _epochs(loader: Any, module: ModuleType, request: LoaderRequest, kept: Batch | None) -> Any:

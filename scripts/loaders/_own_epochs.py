@@ -41,10 +41,12 @@ def imported(module: ModuleType) -> ModuleType:
     opened = getattr(real, "open_epochs", None)
     if opened is None and (module.CHECK != EXACT or hasattr(real, "loader")):
         opened = partial(_followed, module, real)
+        module.made = partial(_made, real)
     if opened is None:
         real.STAGES = module.STAGES
         make = None if hasattr(real, "make_loader") else real.dataset
         opened = partial(_opened, real, make, path)
+        module.made = partial(_made_by_feedrate, real, make, path)
     module.open_epochs = _plain(opened)
     for name in ("unsuited", "buffered"):
         if hasattr(real, name):
@@ -54,10 +56,23 @@ def imported(module: ModuleType) -> ModuleType:
 
 def _opened(module: ModuleType, make: Any, path: Path, request: LoaderRequest) -> Any:
     """Return the opener of the epoch function of a file with `make_loader`, or over the Dataset that `make` returns."""
+    _give_loader(module, make, path, request)
+    return _harness.open_epochs(module, request)
+
+
+@contextmanager
+def _made_by_feedrate(module: ModuleType, make: Any, path: Path, request: LoaderRequest) -> Iterator[Any]:
+    """Yield the loader that `_opened` opens."""
+    _give_loader(module, make, path, request)
+    with _harness.made(module, request) as (loader, _):
+        yield loader
+
+
+def _give_loader(module: ModuleType, make: Any, path: Path, request: LoaderRequest) -> None:
+    """Give a file with `dataset` alone a `make_loader`."""
     if make:
         data_loader = import_module("scripts.loaders._plain.data_loader").data_loader
         module.make_loader = lambda data, **how: data_loader(labelled(make, request, path.parent), **how)  # noqa: ARG005
-    return _harness.open_epochs(module, request)
 
 
 @contextmanager
@@ -70,7 +85,7 @@ def _followed(module: ModuleType, real: ModuleType, request: LoaderRequest) -> I
 
     if request.applied is not None:
         raise UserError("transform: found one for a file with items of its own; allowed is none. Do it in the file.")
-    made = real.loader(request) if hasattr(real, "loader") else _default_loader(real, request)
+    made = _users_loader(real, request)
     compared = NamedTemporaryFile() if request.compared_epochs and module.CHECK in (SLICE, ITEMS) else None  # noqa: SIM115
     loader, about = _following.follow(made, getattr(real, "numbers", None), compared and compared.name)
     if module.CHECK != NO_CHECK and not about.numbered:
@@ -114,8 +129,16 @@ def _followed(module: ModuleType, real: ModuleType, request: LoaderRequest) -> I
             _torch.stop_workers(inner)
 
 
-def _default_loader(real: ModuleType, request: LoaderRequest) -> Any:
-    """Return a DataLoader over the user's `dataset(request)`, by the settings of the request."""
+@contextmanager
+def _made(real: ModuleType, request: LoaderRequest) -> Iterator[Any]:
+    """Yield the user's own loader, which nobody follows."""
+    yield _users_loader(real, request)
+
+
+def _users_loader(real: ModuleType, request: LoaderRequest) -> Any:
+    """Return the user's `loader(request)`, or a DataLoader over `dataset(request)` by the settings of the request."""
+    if hasattr(real, "loader"):
+        return real.loader(request)
     from torch.utils.data import DataLoader, IterableDataset
 
     dataset = real.dataset(request)

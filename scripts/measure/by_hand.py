@@ -29,6 +29,7 @@ from scripts.machine import folders
 from scripts.measure import runner
 from scripts.measure.nodes import Nodes, check_name
 from scripts.plan.results import Result, measured_from, parser_of
+from scripts.tables import item_lines
 
 ONLY_RECORDED = ("bottlenecks", "timeline", "batch_ms")  # too much for the terminal
 WIDTH = 100  # columns
@@ -132,6 +133,8 @@ def lines_of(record: Mapping[str, Any], result: Result) -> Iterator[str]:
         yield f"AU: {percent_text(record['au_percent'])}"
     if record["verification"] and record["verification"]["ok"]:
         yield f"Verified: each of {record['verification']['expected']:,} items came once, with right data and labels"
+    if said := record.get("item_lines") and item_lines.text(item_lines.columns(record)):
+        yield from _wrapped(said)
     for warning in record["warnings"]:
         words = warning if isinstance(warning, str) else "{seen}: {cause}; {hint}".format(**warning)
         yield from _wrapped(f"Warning: {words}")

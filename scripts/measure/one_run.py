@@ -46,6 +46,7 @@ FOUND += (
     "ceiling",
     "transformed",
     "own",
+    "item_lines",
 )
 
 

@@ -37,7 +37,7 @@ from scripts.loaders._transformed import DEVICE
 from scripts.machine import control_groups, gpu, host
 from scripts.machine.control_groups import Peak, leave_room
 from scripts.machine.page_cache import ColdCache, evict, residency
-from scripts.measure import ceiling, changed, checksums, order, own_items, protocol, spans, tasks
+from scripts.measure import ceiling, changed, checksums, item_lines, order, own_items, protocol, spans, tasks
 from scripts.measure.bottleneck_trials import Explanation
 from scripts.measure.declared import not_as_declared
 from scripts.measure.launch import out_of_memory_kills
@@ -114,6 +114,8 @@ def measure(
         record["verification"] = run.verification()
         if run.own and asked.mode in ("epochs", "proof"):
             record["own"] = run.verifier.found()
+        if run.sound and hasattr(module, "OWN_FILE") and asked.mode in ("epochs", "proof") and not wanted.rank:
+            record["item_lines"] = item_lines.item_lines(module, request)  # after all that is timed
         if run.sound and asked.mode in ("epochs", "run"):
             run.look_back(times)
         if run.own and record["own"]:

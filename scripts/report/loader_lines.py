@@ -30,4 +30,7 @@ def _beside(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"{number_text(row['result_interval_low'])} to {number_text(row['result_interval_high'])}"
     yield f"{row['result_runs']} run{'s' if row['result_runs'] > 1 else ''}"
     if row["result_bottleneck"]:
-        yield f"bottleneck: {BOTTLENECKS[row['result_bottleneck']].word}"
+        at = f", {row['result_item_line']}" if row["result_bottleneck"] == "item" else ""
+        yield f"bottleneck: {BOTTLENECKS[row['result_bottleneck']].word}{at}"
+    if row.get("result_item_ms"):
+        yield f"an item's {number_text(row['result_item_ms'], 2)} ms: {row['result_item_parts']}"

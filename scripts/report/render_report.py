@@ -67,7 +67,7 @@ from scripts.report.sentences import (
 )
 from scripts.report.shown import shown_tables
 from scripts.report.snippets import companions, placed_program
-from scripts.report.texts import au_text, bound_text, kind_of, rank_text, runs_text, unusual_settings
+from scripts.report.texts import au_text, bound_text, held_text, kind_of, rank_text, runs_text, unusual_settings
 from scripts.report.why import reasons
 from scripts.tables.bottlenecks import LEAST_PERCENT
 from scripts.tables.columns import OF_DECODERS, OF_RANKS, TABLES, bytes_text, number_text, settings_text
@@ -147,6 +147,7 @@ def page(parts: Mapping[str, Any], too_large: bool = False) -> str:
         "epochs": epochs_text,
         "coded": coded,
         "word": lambda part: BOTTLENECKS[part].word,
+        "held_text": held_text,
         "bound_word": lambda bound: BOUNDS[bound].word,
         "is_best": lambda row: key(row) in best,
         "figure": lambda row, kind: figure_mark(kind, row) if key(row) in best else "",
@@ -210,7 +211,9 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],
         "now": tables["dataset"]["report"].get("now"),
         "holding": holding(best, tables["parts"]),
-        "part_names": [(part.word, part.about) for part in (*PARTS.values(), BOTTLENECKS["waiting"])],
+        "part_names": [
+            (part.word, part.about) for part in (*PARTS.values(), BOTTLENECKS["item"], BOTTLENECKS["waiting"])
+        ],
         "least_percent": LEAST_PERCENT,
         "target_au_percent": TARGET_AU_PERCENT,
         "quantiles": quantiles(tables["latencies"]),
@@ -225,7 +228,6 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "bounds": [(kind, bounds[kind]) for kind in BOUNDS if kind in bounds],
         "bound_names": [(bound.word, bound.about) for bound in BOUNDS.values()],
         "bound_words": {kind: bound.text for kind, bound in BOUNDS.items()},
-        "held_words": {part: found.text for part, found in BOTTLENECKS.items()},
         "emulated": any(row["emulated"] for row in tables["tiers"]),
         "abouts": sorted({(row["loader"], row["about"]) for row in best if row["about"]}),
         "control_runs": {(row["device"], row["batch_size"]): row for row in bounds.get("in_memory", ())},

@@ -31,6 +31,7 @@ from scripts.report.sentences import (
 )
 from scripts.report.shown import of_each_loader
 from scripts.report.texts import interval_text, place, rank_text, times_text
+from scripts.tables import item_lines
 from scripts.tables.columns import number_text
 
 WIDTH = 100  # columns; nothing printed is wider but a command
@@ -55,7 +56,7 @@ def answer_lines(tables: Tables, colour: bool) -> list[str]:
         lines += [*_wrapped(_goals(tables, answer), colour), ""]
     for text in transform_texts(tables):
         lines += [*textwrap.wrap(_clean(text), WIDTH, subsequent_indent="  "), ""]
-    return [*lines, *_ladder(tables["ladder"]), *_others(tables), *_kept(tables)]
+    return [*lines, *_items(tables), *_ladder(tables["ladder"]), *_others(tables), *_kept(tables)]
 
 
 def summary_lines(tables: Tables) -> list[str]:
@@ -178,6 +179,16 @@ def _goals(tables: Tables, answer: Row) -> Iterator[tuple[int, str, str]]:
     hidden = said | ({"disturbed"} if "all_disturbed" in said else set())
     for caution in [one for one in answer["cautions"] if one["code"] not in hidden][:MOST_CAUTIONS]:
         yield 0, f"Caution: {caution_text(caution)}", ""
+
+
+def _items(tables: Tables) -> list[str]:
+    """Return of each loader of the user's own which line of it an item's time goes to."""
+    texts: dict[str, str] = {}
+    for row in tables["ranking"]:
+        if said := item_lines.text(row):
+            texts.setdefault(row["loader"], f"{row['loader']}: {said}")
+    lines = [line for text in texts.values() for line in textwrap.wrap(_clean(text), WIDTH, subsequent_indent="  ")]
+    return [*lines, ""] if lines else []
 
 
 def _ladder(steps: Sequence[Row]) -> list[str]:

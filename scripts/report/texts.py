@@ -39,7 +39,13 @@ def bottleneck_text(row: Row) -> str:
     if row["bottleneck"] == "unclear":
         return "The bottleneck is inconclusive: no part stands out for sure."
     share = percent_text(row["bottleneck_percent"])
-    return f"Bottleneck: {BOTTLENECKS[row['bottleneck']].text} ({share} of the time)."
+    return f"Bottleneck: {held_text(row)} ({share} of the time)."
+
+
+def held_text(row: Row) -> str:
+    """Return the name of a result's bottleneck, of a user's own Dataset with its costliest line."""
+    text = BOTTLENECKS[row["bottleneck"]].text
+    return f"{text}, {row['item_line']}" if row["bottleneck"] == "item" else text
 
 
 def bound_text(percent: float) -> str:

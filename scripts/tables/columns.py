@@ -23,6 +23,7 @@ from scripts.common.vocabulary import (
     CACHES,
     CHECKS,
     COMPARED_KEYS,
+    ITEM_PARTS,
     LIFETIMES,
     ORDERS,
     PARTS,
@@ -289,10 +290,15 @@ _RANKING = (
     Column("step_au_from", doc="`tried`: a trial had this step; `model`: it follows from trials with other steps, or "
            "on another tier"),
     Column("bottleneck", heading="Bottleneck", doc="the part (as in `parts.csv`) that costs the most time; `waiting` "
-           "of a training whose AU is below 90 %; `none`: no part takes 10 % of the time; `unclear`: none "
-           "costs significantly more than the noise and every other part; blank: not measured"),
+           "of a training whose AU is below 90 %; `item`: the lines of a user's own Dataset; `none`: no part takes "
+           "10 % of the time; `unclear`: none costs significantly more than the noise and every other part; blank: not "
+           "measured"),
     Column("bottleneck_percent", float, format=percent_text, doc="its share of the time"),
     Column("evidence", heading="Evidence", doc="in words"),
+    Column("item_ms", float, heading="An item takes", format=_milliseconds,
+           doc="in one process, of a user's own Dataset; blank: not known"),
+    Column("item_parts", doc=f"what that goes to ({_words(ITEM_PARTS)}); blank: not known"),
+    Column("item_line", doc="the costliest part, its share and its costliest line; or why no items were run by line"),
     Column("outliers", int, doc="runs farther than 3 scaled MADs and 5 % from the median; blank below 5 runs"),
     Column("disturbed", int, doc="those of `runs` that something else slowed down"),
     Column("left_out", int, doc="ok runs that do not count, since others disturbed them too much"),
@@ -455,6 +461,18 @@ TABLES = {
         Column("part", doc=_words(PARTS)),
         Column("percent", float, format="{:.0f} %", doc="of the time; parts overlap"),
         Column("items_per_second_without", float, doc="blank for what cannot be left out"),
+    )),
+    "item_lines": Table(
+        "Which line of a user's own Dataset an item's time goes to, the most expensive first. Some items run line by "
+        "line in one process, after the proof.", (
+        *_NAMES,
+        Column("file", doc="from the folder of the user's file; blank where no line of theirs was at work"),
+        Column("line", int, doc="its number"),
+        Column("code", doc="its text"),
+        Column("function", doc="that it is in"),
+        Column("part", doc=_words(ITEM_PARTS)),
+        Column("percent", float, format="{:.0f} %", doc="of an item's time, what the line calls in libraries included"),
+        Column("ms", float, doc="the same in milliseconds of an item"),
     )),
     "ladder": Table("One row per step of the ladder.", (
         Column("step", int, heading="Step", doc="from 1"),

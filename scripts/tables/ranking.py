@@ -15,7 +15,7 @@ from scripts.common.vocabulary import COMPARED_KEYS, REASONS, STATUSES
 from scripts.decide.rounds import FINAL_ERROR, OF_TWO, Center
 from scripts.decide.sessions import Round, between, table_of
 from scripts.decide.utilisation import TARGET_AU_PERCENT
-from scripts.tables import bottlenecks
+from scripts.tables import bottlenecks, item_lines
 from scripts.tables.columns import COLUMNS, TABLES, taken
 from scripts.tables.records import setting_columns
 
@@ -26,14 +26,15 @@ _OF_RUNS = {  # how a column of a result is made from those of its ok runs
     "largest": lambda values: max((value for value in values if value is not None), default=None),
 }
 _CENTER = ("items_per_second", "interval_low", "interval_high")
+_BESIDE = ("bottleneck_trials", "steps", "item_lines")  # what the record of one run has of a result
 _BOTTLENECK = ("bottleneck", "bottleneck_percent", "evidence")
 
 
 def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated: Collection[str] = ()) -> Row:
     """Return the row of runs.csv for a planned run.
 
-    No columns are its speeds without parts, `bottleneck_trials`, its trials with `steps`, and what its loader
-    `declared`. `emulated`: the tiers that are.
+    No columns are its speeds without parts, `bottleneck_trials`, its trials with `steps`, the `item_lines` of a user's
+    own Dataset, and what its loader `declared`. `emulated`: the tiers that are.
     """
     plan = {**entry, "emulated": entry["tier"] in emulated}
     row = taken("runs", plan=plan, record=record, settings=setting_columns((record or entry)["settings"]))
@@ -42,7 +43,7 @@ def run_row(entry: Mapping[str, Any], record: Mapping[str, Any] | None, emulated
     elif record is None:
         reason = "no record: the run was not made, or it broke off"
         row |= {"status": "missing", "reason": reason, "warnings": 0}
-    return row | {key: (record or {}).get(key) for key in ("bottleneck_trials", "steps", "declared")}
+    return row | {key: (record or {}).get(key) for key in (*_BESIDE, "declared")}
 
 
 def results(runs: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -111,7 +112,7 @@ def _result(runs: list[Mapping[str, Any]]) -> Row:
         "outliers": outliers(speeds.values()),
         "disturbed": sum(run["disturbed"] for run in counting_ok),
         **_of_runs(measured, ok),
-        **{key: next((run[key] for run in ok if run[key]), None) for key in ("bottleneck_trials", "steps")},
+        **{key: next((run[key] for run in ok if run[key]), None) for key in _BESIDE},
         "status": status,
         "reason": _reason(status, same, len(runs)),
         "reason_code": next((run["reason_code"] for run in same if run["reason_code"]), None),
@@ -165,12 +166,16 @@ def with_about(rows: Iterable[Mapping[str, Any]], plan: Mapping[str, Any]) -> li
 
 
 def with_bottleneck(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Return `rows` with the name of what holds each result back, its share of the time in percent, and the evidence.
+    """Return `rows` with the name of what holds each result back, its share of the time in percent, and the evidence;
+    and of a user's own Dataset what an item's time goes to.
 
     Of a task with steps in which no parts were left out it is compute where AU is at least 90 %, else the waiting: what
     that is made of says the result that reads every byte with the same settings. Blank where it was not looked for.
     """
-    return [{**row, **dict(zip(_BOTTLENECK, _held_back(row), strict=True))} for row in rows]
+    return [
+        {**row, **item_lines.columns(row), **dict(zip(_BOTTLENECK, item_lines.told(row, _held_back(row)), strict=True))}
+        for row in rows
+    ]
 
 
 def _held_back(row: Mapping[str, Any]) -> tuple[str, float | None, str]:

@@ -76,7 +76,9 @@ def planned_runs(plan: Mapping[str, Any], root: Path, of: Collection[str] | None
         reasons = {left_out(row, session) for session in own} if not runs else set()
         reason = not_chosen.get(row["id"]) or (reasons.pop() if len(reasons) == 1 else None)
         if runs:
-            yield from _explained(runs, row, own)
+            (first, record), *others = _explained(runs, row, own)
+            lines = (proof or {}).get("item_lines")
+            yield from [(first, {**record, **({"item_lines": lines} if lines else {})}), *others]
         elif not (reason == NOT_LEADING and _same_loader(row) in led) and reason != SLOWER:
             yield {**row, "left_out": reason}, None
 

@@ -21,10 +21,12 @@ LEFT = {
     "prepare": ("common", "machine", *PLUGINS, "plan"),
     "decide": ("common",),
     "tables": ("common", "decide"),
-    "measure": ("common", "machine", *PLUGINS, "plan", "decide", "tables"),  # a session asks for the verdict
+    # a session asks for the verdict, and items run line by line as under attach
+    "measure": ("attach", "common", "machine", *PLUGINS, "plan", "decide", "tables"),
     "report": ("attach", "common", "decide", "tables"),
     "feedrate": ("common",),  # the command, a file in no room: it imports the module of a verb by name
 }
+ALSO_A_MODULE = "scripts.attach.feedrate_attach"  # a program that trainings import too: it needs nothing else
 FILES = sorted(path for path in SCRIPTS.rglob("*.py"))
 
 
@@ -60,7 +62,7 @@ def broken(module: str, imported: str) -> str | None:
         return f"{here[1]} may import {', '.join(LEFT[here[1]]) or 'nothing'}"
     if there[1] in PLUGINS and not private_of(tuple(there)):
         return "a plug-in is loaded by scripts.common.plugins.load and imported by nobody"
-    if imported in programs():
+    if imported in programs() and imported != ALSO_A_MODULE:
         return "a program is imported by nobody"
     return None
 

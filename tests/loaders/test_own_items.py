@@ -20,6 +20,8 @@ from scripts.machine.folders import location_of
 from scripts.measure import own_items
 from scripts.plan.suited import never
 from scripts.prepare import write_format as write_format_module
+from scripts.tables import item_lines
+from scripts.tables.records import checked_record
 from tests.support.loader_cases import nothing_left_open, request_for, write_format
 from tests.support.made_corpus import make_corpus
 from tests.support.programs import program_line
@@ -852,6 +854,9 @@ def test_a_run_by_hand_says_beside_the_speed_what_was_counted(tmp_path, corpus, 
     record = read_json(tmp_path / "run.json")
     assert record["status"] == "ok" and record["items_per_second"] > 0, record["reason"]
     assert record["declared"]["check"] == "slice"
+    assert checked_record(record, tmp_path / "run.json")["item_lines"]["parts"]["decode"] > 0.1
+    said = item_lines.text(item_lines.columns(record))
+    assert said.startswith("An item takes") and "(mine.py:" in said
     assert record["own"]["substituted"] > 0
     assert "own-substituted" in [one["code"] for one in record["warnings"]]
 

@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from scripts.common.errors import UserError
 from scripts.report import charts, draw_figures, render_report
 from scripts.report.charts._print import plain
-from tests.support.made_runs import Made, explained
+from tests.support.made_runs import Made, explained, lines_of
 from tests.support.report_pages import rows_in, tables_of
 
 NAMES = list(charts.every())
@@ -35,6 +35,7 @@ def few(tmp_path_factory):
             (base * share / 5, {"task": "lightning", "au": 50.0}),
         )
     ]  # fmt: skip
+    made[0].item_lines = lines_of(4.5, ("soundfile.read(path)", 41, "decode", 0.62), ("rest(audio)", 44, "other", 0.38))
     steps = [
         {"change": name, "loader": name, "tier": "ram", "slug": "cpu-b32-w0-p2", "reason": None}
         for name in ("alpha", "omega")

@@ -59,6 +59,7 @@ class Made:
     wait: float | None = None  # ms that remain of a batch beside a long step; None: it was not tried with steps
     trials: Mapping[str, Any] | None = None
     epochs: int = 2
+    item_lines: Mapping[str, Any] | None = None  # of a user's own Dataset
     others: Sequence[float] = ()  # percent of all cores that others used, of each repeat
 
     @property
@@ -131,6 +132,19 @@ def explained(full: float, consumer: float = 1e6, **without: float) -> dict[str,
     """Return what a record says of a run's speeds, in items/s, without parts of its work."""
     trials = {"full": full, "without": without, "consumer": consumer}
     return {**trials, "rounds": [{**trials, "again": full}] * 3}
+
+
+def lines_of(item_ms: float, *lines: tuple[str, int, str, float]) -> dict[str, Any]:
+    """Return what a proof says of the lines of a user's own Dataset: (code, line, part, share) of each."""
+    parts: dict[str, float] = {}
+    for _, _, part, share in lines:
+        parts[part] = parts.get(part, 0.0) + share
+    of_file = {"file": "mine.py", "function": "__getitem__"}
+    rows = [
+        {**of_file, "line": line, "code": code, "part": part, "share": share, "ms": share * item_ms}
+        for code, line, part, share in lines
+    ]
+    return {"reason": None, "items": 100, "item_ms": item_ms, "parts": parts, "lines": rows}
 
 
 def step_trials(batch_ms: float, wait_ms: float, own_ms: float = STEP_MS) -> dict[str, Any]:
@@ -293,7 +307,9 @@ def _row(made: Made, dataset: str) -> dict[str, Any]:
 def proof_record(made: Made, dataset: str = "demo") -> dict[str, Any]:
     """Return the record of a proof that went well."""
     proof = run_record(replace(made, outcomes=[1.0], wait=None, trials=None, others=(), warnings=()), 0, dataset)
-    return {**proof, "mode": "proof", "items_per_second": None, "checksums_hash": "0123456789abcdef", "times": None}
+    return {**proof, "mode": "proof", "items_per_second": None, "checksums_hash": "0123456789abcdef", "times": None} | (
+        {"item_lines": made.item_lines} if made.item_lines else {}
+    )
 
 
 def _write_session(
