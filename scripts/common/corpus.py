@@ -6,7 +6,7 @@ nowhere else.
 """
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ class Item(NamedTuple):
     frames: int  # along the last axis of what is stored: of audio its natural length
     hash: str  # 16 hexadecimal digits, see `item_hash`
     path: str  # of its file, relative to the corpus folder
+    start: int | None = None  # of a delivered piece of it: the sample where that begins
 
 
 def pad_or_cut(pcm: np.ndarray, samples: int) -> np.ndarray:
@@ -80,6 +81,7 @@ class Corpus:
             self.classes: int = info["classes"]
             self.counts: dict[str, int] = info["items"]  # items per split
         self.kind = plugins.load("kinds", self.sample.kind)
+        self.decoded: Callable[[Item], np.ndarray] | None = None  # of a format with loss: what is to be delivered of it
 
     @property
     def samples(self) -> int:
@@ -95,6 +97,8 @@ class Corpus:
 
         Raises UserError where they are not what was indexed.
         """
+        if self.decoded:
+            return self.decoded(item)
         path = self.root / item.path
         try:
             values = self.kind.read(path, self.sample)

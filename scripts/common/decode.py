@@ -1,4 +1,4 @@
-"""Decodes one recording in this process, as blocks of mono float32, and says what of it is lost and why."""
+"""Decodes one recording in this process, as blocks of float32, mono or stereo; says what of it is lost and why."""
 
 import errno
 import stat
@@ -54,9 +54,9 @@ class Recording:
     Zeros stand in `blocks` for what is lost, so that what follows keeps its time, as far as the file tells it.
     """
 
-    def __init__(self, sample_rate: int) -> None:
-        self.sample_rate = sample_rate
-        self.blocks: Iterator[np.ndarray] = iter(())  # float32 (n,), mono, at `sample_rate`
+    def __init__(self, sample_rate: int, channels: int = 1) -> None:
+        self.sample_rate, self.channels = sample_rate, channels
+        self.blocks: Iterator[np.ndarray] = iter(())  # float32 (n,) of one channel, (n, 2) of two, at `sample_rate`
         self.peaks: deque[tuple[int, float]] = (
             deque()
         )  # of PEAK_SECONDS of several channels: first sample, largest value
@@ -92,8 +92,8 @@ class Recording:
         return next((lost for lost in self.lost if lost.start < stop), None)
 
 
-def open_recording(path: Path, start_seconds: float, stop_seconds: float | None) -> Recording:
-    """Return the recording's part from `start_seconds` to `stop_seconds` (None: to the end).
+def open_recording(path: Path, start_seconds: float, stop_seconds: float | None, channels: int = 1) -> Recording:
+    """Return the recording's part from `start_seconds` to `stop_seconds` (None: to the end), mixed to 1 or 2 channels.
 
     Seconds count from the first sample that FFmpeg gives. It leaves out an encoder's delay where the file tells it: by
     a Xing tag, an edit list or a pre-skip. Bare AAC (ADTS) and MP3 without a tag do not tell it. They begin with the
@@ -117,7 +117,7 @@ def open_recording(path: Path, start_seconds: float, stop_seconds: float | None)
         raise
     first = round(start_seconds * rate)
     stop = None if stop_seconds is None else round(stop_seconds * rate)
-    recording = Recording(rate)
+    recording = Recording(rate, channels)
     recording.blocks = _blocks(_Decoder(path, container, stream, recording), first, stop, announced)
     return recording
 
@@ -359,8 +359,9 @@ class _Decoder:
 
 
 def _blocks(decoder: _Decoder, first: int, stop: int | None, announced: float | None) -> Iterator[np.ndarray]:
-    """Yield samples `first` to `stop` as mono blocks of about BLOCK_SECONDS; close the container in the end."""
+    """Yield samples `first` to `stop` as blocks of about BLOCK_SECONDS; close the container in the end."""
     rate, recording = decoder.rate, decoder.recording
+    silent, mixed = ((), _mono) if recording.channels == 1 else ((recording.channels,), _stereo)
     kept = start = 0  # samples of the block, and where it begins
     fifo = form = None
     with decoder.container:
@@ -372,11 +373,11 @@ def _blocks(decoder: _Decoder, first: int, stop: int | None, announced: float | 
             if begin < end:
                 this = None if isinstance(frame, int) else (frame.format.name, frame.layout.name)
                 if kept and form != this:  # broadcasts change theirs midway
-                    yield _mono(fifo.read(kept), start, recording)
+                    yield mixed(fifo.read(kept), start, recording)
                     kept = 0
                 if this is None:
                     for at in range(begin, end, rate):
-                        yield np.zeros(min(rate, end - at), np.float32)
+                        yield np.zeros((min(rate, end - at), *silent), np.float32)
                 else:
                     if not kept:
                         fifo, form, start = av.AudioFifo(), this, position + begin
@@ -386,14 +387,14 @@ def _blocks(decoder: _Decoder, first: int, stop: int | None, announced: float | 
                         fifo.read(begin)
                     kept += end - begin
                     if kept >= BLOCK_SECONDS * rate:
-                        yield _mono(fifo.read(kept), start, recording)
+                        yield mixed(fifo.read(kept), start, recording)
                         kept = 0
             if stop is not None and position + samples >= stop:
                 break
         else:
             decoder.end(stop, announced)
         if kept:
-            yield _mono(fifo.read(kept), start, recording)
+            yield mixed(fifo.read(kept), start, recording)
 
 
 def _mono(frame: av.AudioFrame, start: int, recording: Recording) -> np.ndarray:
@@ -434,31 +435,66 @@ def _mono(frame: av.AudioFrame, start: int, recording: Recording) -> np.ndarray:
             part = channels[:, at : at + step]
             peak = unit * max(float(part.max()) - middle, middle - float(part.min()))
             recording.peaks.append((start + at, peak))
-    finite = np.isfinite(mono)
-    if not finite.all():
-        (bad,) = np.nonzero(~finite)
-        seconds = (start + bad[0]) / recording.sample_rate
-        reason = f"samples that are no numbers: NaN or infinity, {len(bad)} from {seconds:.2f} s on"
-        recording.lose(start + int(bad[0]), int(bad[-1] - bad[0]) + 1, reason)
-        mono[bad] = 0
+    _lose_what_is_no_number(mono, start, recording)
     return mono
 
 
-@cache
-def _weights(layout: str, channels: int) -> np.ndarray | None:
-    """Return FFmpeg's weights of the channels in its downmix to mono, float32, or None for a layout that has no names.
+def _stereo(frame: av.AudioFrame, start: int, recording: Recording) -> np.ndarray:
+    """Return float32 (n, 2), full scale 1, as `_mono` does of one channel.
 
-    They are divided by their sum, as FFmpeg does for integers: full scale in all channels gives full scale.
+    One channel gives both; of more than two FFmpeg's downmix is taken, or their mean where the layout has no names.
+    """
+    try:
+        values = frame.to_ndarray()
+    except ValueError:  # integers of 64 bits
+        raise Rejected(f"not decodable: samples of the format {frame.format.name}") from None
+    count, kind = frame.layout.nb_channels, values.dtype.kind
+    channels = (values[:count] if frame.format.is_planar else values.reshape(-1, count).T).astype(np.float32)
+    if kind == "u":
+        channels -= 128
+    if kind != "f":
+        channels *= 2.0 ** (1 - 8 * values.dtype.itemsize)
+    if count > 2:
+        weights = _weights(frame.layout.name, count, "stereo")
+        if weights is None:
+            recording.remarks.setdefault(f"channels without a layout: the mean of {count} is taken", start)
+            weights = np.full((count, 2), 1 / count, np.float32)
+        channels = weights.T @ channels
+    both = np.empty((channels.shape[1], 2), np.float32)
+    both[:, 0], both[:, 1] = channels[0], channels[-1]
+    _lose_what_is_no_number(both, start, recording)
+    return both
+
+
+def _lose_what_is_no_number(mixed: np.ndarray, start: int, recording: Recording) -> None:
+    """Set what is NaN or infinite to zero, and note it as lost."""
+    finite = np.isfinite(mixed)
+    if finite.all():
+        return
+    bad = np.nonzero(~finite)[0]
+    seconds = (start + bad[0]) / recording.sample_rate
+    reason = f"samples that are no numbers: NaN or infinity, {len(bad)} from {seconds:.2f} s on"
+    recording.lose(start + int(bad[0]), int(bad[-1] - bad[0]) + 1, reason)
+    mixed[bad] = 0
+
+
+@cache
+def _weights(layout: str, channels: int, into: str = "mono") -> np.ndarray | None:
+    """Return FFmpeg's weights of the channels in its downmix, float32, or None for a layout that has no names.
+
+    To mono (channels,), to stereo (channels, 2). They are divided by their sum, as FFmpeg does for integers: full scale
+    in all channels gives full scale.
     """
     if layout.endswith("channels"):  # FFmpeg would guess: the fourth of six microphones is no subwoofer
         return None
     try:
         one = av.AudioFrame.from_ndarray(np.eye(channels, dtype=np.float32).reshape(1, -1), format="flt", layout=layout)
         one.sample_rate = 48_000
-        resampler = av.AudioResampler(format="flt", layout="mono")
+        resampler = av.AudioResampler(format="flt", layout=into)
         mixed = np.concatenate(
             [frame.to_ndarray()[0] for frame in (*resampler.resample(one), *resampler.resample(None))]
         )
     except (av.FFmpegError, ValueError):
         return None
-    return mixed / max(1, mixed.sum())
+    weights = mixed if into == "mono" else mixed.reshape(channels, -1)
+    return weights / max(1, weights.sum(axis=0).max())

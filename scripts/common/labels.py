@@ -13,6 +13,7 @@ import numpy as np
 
 from scripts.common.arrays import npy_header
 from scripts.common.corpus import Corpus
+from scripts.common.vocabulary import CROPS
 
 
 class LabelRow(NamedTuple):
@@ -34,11 +35,14 @@ def label_rows(corpus: Corpus, split: str) -> Iterator[LabelRow]:
 def write_labels(corpus: Corpus, split: str, out: Path) -> None:
     """Write item.npy, target.npy and labels.npy of one split into `out`, or nothing for a split without items.
 
-    Memory does not grow with the corpus.
+    Of recordings frames.npy too, int64 (n,): the length of each in samples. Memory does not grow with the corpus.
     """
     count = corpus.counts[split]
     if not count:
         return
+    if corpus.sample.kind == CROPS:
+        frames = np.fromiter((item.frames for item in corpus.items(split)), np.int64, count)
+        np.save(out / "frames.npy", frames, allow_pickle=False)
     with (
         open(out / "item.npy", "wb") as items,
         open(out / "target.npy", "wb") as targets,

@@ -20,7 +20,7 @@ from scripts.common.files import PROJECT
 from scripts.common.location import PATH
 from scripts.common.sample import Sample
 from scripts.common.settings import OF_DATA_LOADER
-from scripts.common.vocabulary import EXACT, LIFETIMES, RANDOM, SHARING, STAGES as LOADING
+from scripts.common.vocabulary import CROPS, EXACT, LIFETIMES, RANDOM, SHARING, STAGES as LOADING
 
 SCRIPTS = PROJECT / "scripts"
 ENVS = PROJECT / "envs"
@@ -346,6 +346,17 @@ def pixel_limit(module: ModuleType, settings: Mapping[str, Any], sample: Sample)
     return found(settings) if callable(found) else found
 
 
+def value_limit(module: ModuleType, settings: Mapping[str, Any], sample: Sample) -> int:
+    """Return by how much a delivered value may differ from the truth: of images `pixel_limit`, in 255ths.
+
+    Of pieces of recordings the loader's VALUE_LIMIT, in 32768ths, which is of its decoder and codec; 0 without one.
+    """
+    if sample.kind != CROPS:
+        return pixel_limit(module, settings, sample)
+    found = getattr(module, "VALUE_LIMIT", 0)
+    return found(settings) if callable(found) else found
+
+
 def pixel_tolerance(module: ModuleType, settings: Mapping[str, Any], sample: Sample) -> int:
     """Return by how much of 255 the mean of a part of an image may differ between epochs; 0: none, they are the same.
 
@@ -365,13 +376,13 @@ def every_kind() -> tuple[str, ...]:
 def kinds(module: ModuleType) -> tuple[str, ...]:
     """Return the kinds of data that a source, a format or a loader is for: its KINDS, a loader's those of its format.
 
-    Without KINDS a source brings audio, and a format takes all.
+    Without KINDS a source brings audio, and a format takes all whose items have one shape.
     """
     if hasattr(module, "KINDS"):
         return tuple(module.KINDS)
     if hasattr(module, "FORMAT"):
         return kinds(format_of(module))
-    return ("audio",) if hasattr(module, "fetch") else every_kind()
+    return ("audio",) if hasattr(module, "fetch") else tuple(kind for kind in every_kind() if kind != CROPS)
 
 
 def describe(module: ModuleType) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from scripts.common.location import Location
 from scripts.common.sample import Sample
+from scripts.common.vocabulary import CROPS
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,13 @@ class LoaderRequest:
         return self.data / f"{self.sample.key}.npy"
 
     @cached_property
+    def frames(self) -> Any:
+        """Of recordings: int64 (items,), the length of each in samples, which is beside the labels."""
+        import numpy as np
+
+        return np.load(self.label_folder / "frames.npy", allow_pickle=False)
+
+    @cached_property
     def samples(self) -> int:
         """The fixed length of a delivered item of audio."""
         return self.sample.shape[-1]
@@ -88,14 +96,29 @@ class LoaderRequest:
 def epoch_order(request: LoaderRequest, epoch: int) -> Any:
     """Return int64 (share,): the positions in the split that this rank delivers in `epoch`, in order.
 
-    The ranks' shares are disjoint and complete within an epoch, and differ from epoch to epoch when shuffling.
+    The ranks' shares are disjoint and complete within an epoch, and differ from epoch to epoch when shuffling. Of
+    recordings of which pieces are delivered: int64 (share, 2), the position and the sample where the piece begins.
     """
     import numpy as np
 
     positions = np.arange(request.items)
     if request.shuffle:
         positions = np.random.default_rng([request.seed, epoch]).permutation(positions)
-    return request.share.of(positions)
+    positions = request.share.of(positions)
+    if request.sample.kind != CROPS:
+        return positions
+    return np.stack([positions, starts_of(request, epoch)[positions]], axis=1)
+
+
+def starts_of(request: LoaderRequest, epoch: int) -> Any:
+    """Return int64 (items,): where the piece begins that `epoch` delivers of each recording, in samples.
+
+    Uniform over all places where a whole piece is; 0 of a recording that is shorter than one.
+    """
+    import numpy as np
+
+    room = np.maximum(request.frames - request.samples, 0)
+    return np.random.default_rng([request.seed, epoch, 1]).integers(0, room + 1)
 
 
 def batches_of(positions: Any, batch_size: int) -> Iterator[Any]:

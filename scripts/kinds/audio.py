@@ -24,7 +24,14 @@ BESIDE = (  # endings of what lies beside recordings: where none of it can be de
     *("accurip", "db", "ini", "log", "md5", "sfv", "zip"),
 )
 SECTION = "audio"  # of the config, in which its OPTIONS are; of other kinds they are in the data set's entry
+KIND_BY = {"clips": "audio", "crops": "crops"}  # of data, by the option `items`
 OPTIONS = {
+    "items": {
+        **{"enum": ["clips", "crops"], "default": "clips"},
+        "description": "clips: recordings are cut once, and each piece is an item; crops: a recording is an item, of "
+        "which each epoch delivers another piece",
+    },
+    "channels": {"enum": [1, 2], "default": 1, "description": "as they are delivered; 2: of crops"},
     "sample_rate": {"type": "integer", "minimum": 1000, "maximum": 192_000, "default": 16_000, "description": "Hz"},
     "seconds": {
         **{"type": "number", "exclusiveMinimum": 0, "maximum": 600, "default": 10},
@@ -55,6 +62,8 @@ class Kind:
     highest_rate: int = 1_000_000
     items_per_file: int = 100_000
     growth: float = 1000.0  # so many times a file's bytes may its items take, beyond the first
+    items: str = "clips"
+    channels: int = 1
 
     @property
     def samples(self) -> int:
@@ -72,6 +81,11 @@ class Kind:
         """Raise UserError for numbers that make no corpus."""
         from scripts.common.errors import UserError
 
+        if self.channels > 1 and self.items == "clips":
+            raise UserError(
+                f"audio.channels: found {self.channels} with audio.items: clips, which are mono; allowed is 1. Write "
+                "channels: 1, or items: crops."
+            )
         if self.samples < 1:
             raise UserError(
                 f"audio.seconds: found {self.seconds:g}, allowed is at least one sample at {self.sample_rate} Hz. "

@@ -156,7 +156,7 @@ def _check_order(loader: Any) -> None:
         ("sampler", type(loader.sampler), usual),
         ("batch_sampler", type(loader.batch_sampler), (BatchSampler, type(None))),
     ):
-        if found not in right:
+        if found not in right and not hasattr(found, "pieces"):
             raise UserError(
                 f"make_loader: found a {name} of your own, {found.__name__}; allowed is shuffle=True: the order is "
                 "feedrate's, so that loaders compare. Leave it out, or write open_epochs(request) "

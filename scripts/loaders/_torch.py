@@ -16,7 +16,7 @@ from math import prod
 from operator import getitem
 from typing import Any
 
-from scripts.common.request import LoaderRequest, batches_of, epoch_order
+from scripts.common.request import LoaderRequest, Share, batches_of, epoch_order
 from scripts.loaders._transformed import InEpoch, Told, collating, kept_transformed
 from scripts.machine import gpu
 
@@ -224,7 +224,8 @@ def epochs_of(
     kept: Batch | None = None
     if "transfer" in request.without:
         if by_batch:
-            kept = collate(dataset.__getitems__(list(range(min(request.batch_size, request.items)))))
+            first = epoch_order(replace(request, shuffle=False, share=Share()), 0)[: request.batch_size]
+            kept = collate(dataset.__getitems__(first.tolist()))
         else:
             kept = collate([dataset[0]] * request.batch_size)
     if "read" in request.without:

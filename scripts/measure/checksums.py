@@ -6,7 +6,7 @@ that a later process need not hash every item against the manifest again.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -99,12 +99,17 @@ def differ(found: tuple[int, ...], right: tuple[int, ...], tolerance: int = 0) -
 
 
 def check_against(
-    expected: Mapping[int, tuple[int, ...]], checksums: Iterable[Checksums], whole: bool, tolerance: int = 0
+    expected: Mapping[int, tuple[int, ...]],
+    checksums: Iterable[Checksums],
+    whole: bool,
+    tolerance: int = 0,
+    differing: Callable[[list[tuple[int, ...]]], list[int]] | None = None,
 ) -> list[str]:
     """Return what is wrong with one epoch, a line for each kind of fault; none where it holds what was verified.
 
     `whole`: the epoch was not ended early, so that every item must be there. Checksums without sums are held to the
-    items and the targets only. `tolerance`: of `differ`.
+    items and the targets only. `tolerance`: of `differ`. `differing`: in its place, which items of rows have other data
+    than they are to have, where that is another in each epoch; labels are compared.
     """
     rows, wrong = rows_of(checksums)
     counts = Counter(index for index, *_ in rows)
@@ -112,7 +117,11 @@ def check_against(
     unknown = sorted(counts.keys() - right.keys())
     doubled = sorted(index for index, count in counts.items() if count > 1)
     known = [(index, tuple(sums)) for index, *sums in rows if index in right]
-    other = sorted({index for index, found in known if differ(found, right[index], tolerance)})
+    if differing:
+        labels = {index for index, found in known if found[::2] != right[index][::2] and len(found) > 1}
+        other = sorted({*differing(rows), *labels})
+    else:
+        other = sorted({index for index, found in known if differ(found, right[index], tolerance)})
     missing = sorted(index for index in expected if index not in counts) if whole else []
     kinds = {
         "items that are not in the split": unknown,

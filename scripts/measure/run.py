@@ -21,6 +21,7 @@ from scripts.common.errors import advice
 from scripts.common.location import Location
 from scripts.common.request import LoaderRequest
 from scripts.common.vocabulary import (
+    CROPS,
     EXACT,
     LASTING,
     NEXT,
@@ -42,6 +43,7 @@ from scripts.measure.bottleneck_trials import Explanation
 from scripts.measure.declared import not_as_declared
 from scripts.measure.launch import out_of_memory_kills
 from scripts.measure.own_items import OwnSink, OwnVerifier, check_of
+from scripts.measure.pieces import Pieces, decoded_by
 from scripts.measure.protocol import Epoch, Times, rate, utilisation
 from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
@@ -158,6 +160,11 @@ class _Run:
         varying = request.sample.kind == "image" and prod(request.sample.shape) >= MEANS
         self.own = check_of(module) != EXACT  # whether its items are the user's own
         self.tolerance = plugins.pixel_tolerance(module, record["settings"], request.sample) if varying else 0
+        self.pieces = None
+        if request.sample.kind == CROPS:
+            files = Path(self.asked.written, SPLIT) if self.asked.written else request.data
+            corpus.decoded = decoded_by(plugins.format_of(module), files, corpus, SPLIT)
+            self.pieces = Pieces(request, corpus)
         self.agreed = wanted.rank.agreed if wanted.rank else bool
         self.groups = tuple(control_groups.joined)
         self.moments: dict[str, host.Moment] = {}
@@ -181,11 +188,12 @@ class _Run:
             max(1, self.request.workers),
             self.request.device,
             self.request.world,
-            plugins.pixel_limit(self.module, self.record["settings"], self.request.sample),
+            plugins.value_limit(self.module, self.record["settings"], self.request.sample),
             self.tolerance,
             # a rank has other items in each epoch: those of its verify epoch alone say nothing of the others
             dict(checksums.load(of_all)) if of_all else {},
             level=check_of(self.module),
+            pieces=self.pieces,
         )
 
     @property
@@ -277,8 +285,9 @@ class _Run:
         self.consuming = threads_here()
         window = self._cold_window(times) if self.cache == "cold" else self._warm_window(times)
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
-        for whole, taken in window.checksums:
-            self.different += [] if self.own else checksums.check_against(proven, taken, whole, self.tolerance)
+        for number, (whole, taken) in enumerate(window.checksums):
+            right = self._pieces_of(number) if self.pieces else None
+            self.different += [] if self.own else checksums.check_against(proven, taken, whole, self.tolerance, right)
             self.delivered += sum(taken.sizes)
         if self.record["declared"]["order"] == RANDOM and not self.own:  # few shards come in the same order by chance
             self.different += checksums.same_orders(taken for whole, taken in window.checksums if whole)
@@ -301,6 +310,11 @@ class _Run:
                 "ceiling": None if self.request.applied or self.own else {"before": before, "after": after},
             }
         return times
+
+    def _pieces_of(self, number: int) -> Callable[[list[tuple[int, ...]]], list[int]]:
+        """Return what finds pieces that are wrong in an epoch of the window; cold ones have a seed of their own."""
+        epoch, seed = (0, self.request.seed + 1 + number) if self.cache == "cold" else (number, None)
+        return partial(self.pieces.differing, epoch=epoch, seed=seed)
 
     def _cold_window(self, times: Times) -> Window:
         """Time epochs that come from the device; the first batch is that of the first of them."""
@@ -397,7 +411,7 @@ class _Run:
     def _reading(self, sink: protocol.Sink) -> protocol.Sink:
         """Return the sink, told what its checksums are to hold."""
         if isinstance(sink, Sink):
-            sink.varies = bool(self.tolerance)
+            sink.varies = bool(self.tolerance) or (self.pieces is not None and self.corpus.decoded is not None)
         return sink
 
     def _stepped(self, sink: protocol.Sink, step_ms: float) -> Stepped:

@@ -20,7 +20,7 @@ WEIGHTS = [random.Random(number).getrandbits(62) | 1 for number in range(2 * CHU
 
 MEANS = 8  # parts of an image, of which a checksum holds the means where its decoder may vary: a byte each
 ROWS = 1 << 14  # items whose checksums are kept together
-BESIDE = ("target", "labels", "item")  # what a batch holds beside its data
+BESIDE = ("target", "labels", "item", "start")  # what a batch holds beside its data
 
 
 class Checksums(NamedTuple):
@@ -97,7 +97,8 @@ class Sink:
 
     def __init__(self, device: str) -> None:
         self.device = device
-        self.varies = False  # whether the loader may decode an image otherwise the next time: then `means` are kept
+        self.varies = False  # whether the loader may decode an item otherwise the next time: then `means` are kept,
+        # of audio `levels`
         self.buffers: dict[str, Any] = {}
         self.shape: Any = None  # of an item: that of the first one
         self.label_weights: Any = None
@@ -119,7 +120,8 @@ class Sink:
                 f"a batch of items of the shape {tuple(data.shape[1:])}, the first one had {tuple(self.shape)}"
             )
         self.shape = data.shape[1:]
-        sums = means(data) if self.varies else checksum(data, self.chunk_weights)
+        varying = levels if "audio" in batch else means
+        sums = varying(data) if self.varies else checksum(data, self.chunk_weights)
         return Checksums(batch["item"].clone(), batch["target"].clone(), sums, label_sums(labels, self.label_weights))
 
     def _copied(self, name: str, tensor: Any) -> Any:
@@ -212,6 +214,14 @@ def _weighted(words: Any, weights: Any) -> Any:
     if words.is_cuda:  # which has no product of integer matrices
         return (words * weights).sum(dim=1)
     return words.long() @ weights
+
+
+def levels(audio: Any) -> Any:
+    """Return int64 (items,) of float32 (items, ...): the means of the absolute values of MEANS equal parts.
+
+    Each is a byte, as `means` has it of images.
+    """
+    return means(audio.abs())
 
 
 def means(images: Any) -> Any:

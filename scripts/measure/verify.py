@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from scripts.common.corpus import Corpus, Item, item_hash
-from scripts.common.vocabulary import EXACT
+from scripts.common.vocabulary import CROPS, EXACT
 from scripts.measure.checksums import LEAST_SHUFFLED, SHOWN, differ, rows_of, some
+from scripts.measure.pieces import Pieces
 from scripts.measure.sink import Checksums
 
 
@@ -40,6 +41,7 @@ class Verifier:
     by_hash: dict[str, int] | None = None
     ended: bool = False  # the verify epoch: before, nothing is proven
     level: str = EXACT  # of a user's own items: what they are held to (own_items.py)
+    pieces: Pieces | None = None  # of recordings of which each epoch delivers other pieces: which are right
 
     def __post_init__(self) -> None:
         self.items: dict[int, Item] = {item.index: item for item in self.corpus.items(self.split)}
@@ -80,6 +82,8 @@ class Verifier:
             if item is None:
                 self._fault("items that are not in the split", f"item {index}")
                 continue
+            if "start" in arrays:
+                item = self._piece_of(item, int(arrays["start"][row]))
             self._check_data(item, arrays[self.corpus.sample.key][row])
             self._check_labels(item, int(arrays["target"][row]), arrays["labels"][row])
         return True
@@ -98,7 +102,10 @@ class Verifier:
         rows = self._rows(checksums, where)
         self._check_counts(Counter(row[0] for row in rows), where)
         self._check_batches(checksums, where)
-        for index, *sums in rows:
+        if self.pieces:
+            for index in self.pieces.differing(rows, number):
+                self._fault(f"other data than was verified{where}", f"item {index}")
+        for index, *sums in rows if not self.pieces else ():
             if index in self.sums and differ(tuple(sums), self.sums[index], self.tolerance):
                 self._fault(f"other data than was verified{where}", f"item {index}")
 
@@ -161,6 +168,8 @@ class Verifier:
             "labels": ("torch.float32", (count, self.corpus.classes)),
             "item": ("torch.int64", (count,)),
         }
+        if sample.kind == CROPS:
+            wanted["start"] = ("torch.int64", (count,))
         if set(batch) != set(wanted):
             return f"found the keys {', '.join(map(str, batch))}, allowed are {', '.join(wanted)}"
         for name, (dtype, shape) in wanted.items():
@@ -180,6 +189,15 @@ class Verifier:
         if not np.array_equal(labels, expected):
             found = np.flatnonzero(labels).tolist()
             self._fault("wrong labels", f"item {item.index} has labels {found}, expected {sorted(set(item.classes))}")
+
+    def _piece_of(self, item: Item, start: int) -> Item:
+        """Return the item with the place of its piece: the right one, where that is known."""
+        if self.pieces:
+            right = int(self.pieces.starts(0)[self.pieces.position[item.index]])
+            if start != right:
+                self._fault("pieces of other places", f"item {item.index} begins at {start}, asked was {right}")
+            start = right
+        return item._replace(start=max(0, start))
 
     def _check_data(self, item: Item, values: np.ndarray) -> None:
         """Let the kind of data say what is wrong with an item, if anything."""

@@ -413,7 +413,14 @@ def _check_references(config: Mapping[str, Any]) -> None:
     _check_now(config)
     with below(""):
         _check_compared(config)
-        plugins.kind_of(plugins.load("kinds", selected["kind"]), kind_options(config))
+        plugins.kind_of(plugins.load("kinds", kind_of(config)), kind_options(config))
+
+
+def kind_of(config: Mapping[str, Any]) -> str:
+    """Return the kind of the selected data set: that of its entry, of which its section's `items` may make another."""
+    name = config["datasets"][config["dataset"]]["kind"]
+    module = plugins.load("kinds", name)
+    return module.KIND_BY[config[module.SECTION]["items"]] if hasattr(module, "KIND_BY") else name
 
 
 def kind_options(config: Mapping[str, Any]) -> dict[str, Any]:

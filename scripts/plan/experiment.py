@@ -617,7 +617,7 @@ class Plan:
     @property
     def kind(self) -> str:
         """The kind of the data, a file in scripts/kinds."""
-        return self.options["kind"]
+        return configuration.kind_of(self.config)
 
     @property
     def kind_options(self) -> dict[str, Any]:
@@ -712,7 +712,7 @@ class Plan:
         """Return what the rules of the items need of the source."""
         source, options = plugins.load("sources", self.source), self.options
         fetching = getattr(source, "FETCH_OPTIONS", ())  # how clips are fetched: a change makes nothing again
-        beside = {"kind", *fetching, *(() if self.kind == "audio" else self.kind_options)}
+        beside = {"kind", *fetching, *(() if self.options["kind"] == "audio" else self.kind_options)}
         return {
             "name": self.source,
             "env": isolated.env_of(source),

@@ -74,11 +74,19 @@ def make_corpus(
 
 
 def made_item(sample: Sample, random: np.random.Generator) -> np.ndarray:
-    """Return one item as a Kind writes it; of audio 0.3 to 1.2 times the fixed length, with the extremes of int16."""
+    """Return one item as a Kind writes it; of audio 0.3 to 1.2 times the fixed length, with the extremes of int16.
+
+    Of recordings 0.5 to 6 times the length of a piece.
+    """
     if sample.kind == "audio":
         samples = sample.shape[-1]
         pcm = random.integers(-32768, 32768, size=int(samples * random.uniform(0.3, 1.2)), dtype=np.int16)
         pcm[:2] = -32768, 32767
+        return pcm
+    if sample.kind == "crops":  # of 0.5 to 6 times the piece
+        channels, samples = sample.shape
+        pcm = random.integers(-32768, 32768, (channels, int(samples * random.uniform(0.5, 6))), dtype=np.int16)
+        pcm[:, :2] = -32768, 32767
         return pcm
     if sample.kind == "image":  # smooth, as photographs are: of hard edges between colours decoders differ
         channels, height, width = sample.shape

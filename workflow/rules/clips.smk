@@ -1,6 +1,6 @@
 kind_options = (
     []
-    if plan.kind == "audio"
+    if plan.kind in ("audio", "crops")
     else [f"--kind-options {shlex.quote(json.dumps(plan.content['kind_options']))}"]
 )
 

@@ -1,0 +1,80 @@
+"""What is right of pieces of recordings: where those of an epoch begin, and what they hold.
+
+Every epoch delivers other pieces, so that checksums of a proof say nothing of a later one. Those of a timed epoch are
+compared with the recordings themselves, once the clock has stopped.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from scripts.common.corpus import Corpus, Item
+from scripts.common.request import LoaderRequest, starts_of
+from scripts.common.vocabulary import SPLIT
+from scripts.measure.sink import MEANS, WEIGHTS, checksum, levels
+
+COMPARED, COMPARED_WITH_LOSS = 256, 16  # pieces of a timed epoch at most; of a codec with loss each is decoded anew
+LEVEL_TOLERANCE = 2  # of a mean of absolute values, in 255ths
+
+
+def decoded_by(format: ModuleType, folder: Path, corpus: Corpus, split: str) -> Callable[[Item], np.ndarray] | None:
+    """Return what a format with loss makes of an item: its `truth` of the split's folder; None of one without loss."""
+    if not hasattr(format, "truth"):
+        return None
+    positions = {item.index: position for position, item in enumerate(corpus.items(split))}
+
+    @lru_cache(maxsize=4)
+    def decoded(index: int, frames: int) -> np.ndarray:
+        return format.truth(folder, positions[index], frames, corpus.sample)
+
+    return lambda item: decoded(item.index, item.frames)
+
+
+class Pieces:
+    """Where the pieces of each epoch begin, and what they hold."""
+
+    def __init__(self, request: LoaderRequest, corpus: Corpus, split: str = SPLIT) -> None:
+        self.request, self.corpus = request, corpus
+        self.items = list(corpus.items(split))
+        self.position = {item.index: position for position, item in enumerate(self.items)}
+
+    def starts(self, epoch: int, seed: int | None = None) -> np.ndarray:
+        """Return int64 (items,): the sample where the piece of each item begins."""
+        request = self.request if seed is None else replace(self.request, seed=seed)
+        return starts_of(request, epoch)
+
+    def differing(self, rows: Iterable[Sequence[int]], epoch: int, seed: int | None = None) -> list[int]:
+        """Return the items whose piece in an epoch was not that of its place, of some of the rows, chosen at random.
+
+        `rows`: (item, target, sum of the data, ...) of each delivered item. `seed`: of a loader that was opened with
+        another one than the request's.
+        """
+        import torch
+
+        with_loss = self.corpus.decoded is not None
+        rows = [row for row in rows if len(row) > 2 and row[0] in self.position]
+        most = COMPARED_WITH_LOSS if with_loss else COMPARED
+        chosen = random.Random(epoch).sample(rows, min(most, len(rows)))
+        starts, weights, wrong = self.starts(epoch, seed), torch.tensor(WEIGHTS), []
+        for index, _, found, *_ in chosen:
+            place = self.position[index]
+            right = self.corpus.kind.piece(
+                self.corpus.stored(self.items[place]), int(starts[place]), self.corpus.sample
+            )
+            data = torch.from_numpy(right)[None]
+            if with_loss:
+                same = _near(found, int(levels(data)[0]))
+            else:
+                same = found == int(checksum(data, weights)[0])
+            wrong += [] if same else [index]
+        return sorted(wrong)
+
+
+def _near(one: int, other: int) -> bool:
+    parts = zip(*((sums % (1 << 64)).to_bytes(MEANS, "little") for sums in (one, other)), strict=True)
+    return all(abs(a - b) <= LEVEL_TOLERANCE for a, b in parts)
