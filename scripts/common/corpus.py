@@ -7,6 +7,7 @@ nowhere else.
 
 import csv
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ import xxhash
 from scripts.common import plugins, sample
 from scripts.common.errors import UserError, reading
 from scripts.common.files import read_json
+from scripts.common.vocabulary import CROPS
 
 SPLITS = ("train", "validation")
 MANIFEST_COLUMNS = ("index", "id", "split", "classes", "frames", "hash", "path")
@@ -82,6 +84,14 @@ class Corpus:
             self.counts: dict[str, int] = info["items"]  # items per split
         self.kind = plugins.load("kinds", self.sample.kind)
         self.decoded: Callable[[Item], np.ndarray] | None = None  # of a format with loss: what is to be delivered of it
+
+    @cached_property
+    def delivered_share(self) -> float:
+        """What an epoch delivers of all that is stored: of recordings, of which pieces are delivered, less than 1."""
+        if self.sample.kind != CROPS:
+            return 1.0
+        frames = [item.frames for item in read_manifest(self.root / "manifest.csv")]
+        return sum(min(one, self.samples) for one in frames) / max(1, sum(frames))
 
     @property
     def samples(self) -> int:

@@ -1,4 +1,4 @@
-"""Pieces of WAV files: each opened, sought in and read by a decoder of the same cost whatever the recording's length."""
+"""Pieces of WAV files: each is opened, sought in and read; it costs the same whatever the recording's length."""
 
 import numpy as np
 import soundfile

@@ -176,12 +176,13 @@ class EpochCache(NamedTuple):
 class ColdCache:
     """Makes the files of a location cold before an epoch, and says afterwards whether it was.
 
-    `read_bytes` returns what this process tree has had fetched from block devices so far.
+    `read_bytes` returns what this process tree has had fetched from block devices so far. `share`: of the files, which
+    an epoch reads at least, where it delivers pieces of them.
     """
 
-    def __init__(self, held_in: Path | None, read_bytes: Callable[[], int]) -> None:
+    def __init__(self, held_in: Path | None, read_bytes: Callable[[], int], share: float = 1.0) -> None:
         self.files = files_of(held_in) if held_in else []
-        self._read_bytes = read_bytes
+        self._read_bytes, self._share = read_bytes, share
         self._begun = 0
         self._resident = Residency(0, 0, "")
 
@@ -201,7 +202,7 @@ class ColdCache:
         Of a part of an epoch no more than 10 % of the files may have been in the cache: what was read may be others.
         """
         read = self._read_bytes() - self._begun
-        resident, payload = self._resident.resident_bytes, share * self._resident.total_bytes
+        resident, payload = self._resident.resident_bytes, share * self._share * self._resident.total_bytes
         problem = ""
         if read < payload * COLD_PERCENT / 100 or (share < 1 and 100 * self._resident.share > 100 - COLD_PERCENT):
             problem = (

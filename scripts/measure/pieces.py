@@ -43,6 +43,11 @@ class Pieces:
         self.items = list(corpus.items(split))
         self.position = {item.index: position for position, item in enumerate(self.items)}
 
+    @property
+    def share(self) -> float:
+        """What all pieces of an epoch are of the recordings."""
+        return self.corpus.delivered_share
+
     def starts(self, epoch: int, seed: int | None = None) -> np.ndarray:
         """Return int64 (items,): the sample where the piece of each item begins."""
         request = self.request if seed is None else replace(self.request, seed=seed)
@@ -67,10 +72,7 @@ class Pieces:
                 self.corpus.stored(self.items[place]), int(starts[place]), self.corpus.sample
             )
             data = torch.from_numpy(right)[None]
-            if with_loss:
-                same = _near(found, int(levels(data)[0]))
-            else:
-                same = found == int(checksum(data, weights)[0])
+            same = _near(found, int(levels(data)[0])) if with_loss else found == int(checksum(data, weights)[0])
             wrong += [] if same else [index]
         return sorted(wrong)
 

@@ -165,10 +165,11 @@ class _Run:
             files = Path(self.asked.written, SPLIT) if self.asked.written else request.data
             corpus.decoded = decoded_by(plugins.format_of(module), files, corpus, SPLIT)
             self.pieces = Pieces(request, corpus)
+        share = self.pieces.share if self.pieces else 1.0
+        self.cold = ColdCache(request.location.held_in, lambda: host.look(self.clock).read_bytes, share)
         self.agreed = wanted.rank.agreed if wanted.rank else bool
         self.groups = tuple(control_groups.joined)
         self.moments: dict[str, host.Moment] = {}
-        self.cold = ColdCache(request.location.held_in, lambda: host.look(self.clock).read_bytes)
         self.consuming = threads_here()  # before the loader is opened
         self.readings: list[dict[str, Any]] = []  # of memory, right after the timed epochs
         self.stack = contextlib.ExitStack()  # of the watch over memory, until the timed epochs begin
@@ -558,6 +559,9 @@ class _Run:
         """Return about how many stored bytes so many items have; of files of the user's own by what they all have."""
         format = plugins.format_of(self.module)
         if not hasattr(format, "BYTES"):
+            if self.pieces:
+                each = residency(self.cold.files).total_bytes * self.pieces.share / max(1, self.request.items)
+                return round(items * each)
             return items * plugins.takes(format, self.request.sample)
         an_epoch = ((self.record["own"] or {}).get("expected") or items) if self.record.get("own") else items
         return max(1, round(items / max(1, an_epoch) * format.BYTES))

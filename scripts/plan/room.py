@@ -11,7 +11,7 @@ from scripts.common.vocabulary import PART, WHOLE
 from scripts.machine import devices
 from scripts.machine.copies import free_bytes, nearest_existing
 from scripts.plan.experiment import Plan
-from scripts.plan.sizes import FREE_SHARE, format_bytes, is_linked, items_of
+from scripts.plan.sizes import FREE_SHARE, corpus_bytes, format_bytes, is_linked, items_of
 
 GONE_SHARE = 0.25  # of the items that a source expects so many may never come: no reason to refuse
 
@@ -51,7 +51,7 @@ def rooms(plan: Plan, loaders: Collection[str] = ()) -> list[Room]:
 
     results = plan.project / "results"
     if left and not (plan.project / plan.folder("corpus") / "corpus.json").is_file():
-        room_of("results", results).needed += items_of(plan)[0] * plan.sample.file_bytes
+        room_of("results", results).needed += corpus_bytes(plan)
     chosen = bool(plan.part) and not loaders  # of all items only what is chosen
     for size in (PART, WHOLE) if chosen else (WHOLE,):
         of_size = [result for result in left if result.size == size]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from scripts.common import plugins
 from scripts.common.files import read_json
-from scripts.common.vocabulary import COLD, PART, WHOLE
+from scripts.common.vocabulary import COLD, CROPS, PART, WHOLE
 from scripts.machine import own_group
 from scripts.plan.suited import Never
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from scripts.plan.sweep import Scenario
 
 ITEMS = 1000  # of a data set of unknown size
+RECORDING_SECONDS = 180.0  # of a recording of unknown length
 PART_ITEMS = 1000  # of the part that is measured first, at most
 PART_SHARE = 0.35  # of memory: what all formats of the part may take, beside the processes and their batches
 WHOLE_SHARE = 0.7  # of memory: where all formats of all items take more, a part is measured first
@@ -82,8 +83,30 @@ def is_linked(format: ModuleType) -> bool:
     return getattr(format, "LINKED", False)
 
 
+def corpus_bytes(plan: "Plan") -> int:
+    """Return about how many bytes the corpus has."""
+    return round(items_of(plan)[0] * plan.sample.file_bytes * _pieces_of_a_recording(plan))
+
+
 def _takes(plan: "Plan", format: ModuleType) -> int:
-    return plugins.takes(format, plan.sample)
+    return round(plugins.takes(format, plan.sample) * _pieces_of_a_recording(plan))
+
+
+def _pieces_of_a_recording(plan: "Plan") -> float:
+    """Return how many times as long as a delivered piece a recording is on average; 1 of data that is delivered whole.
+
+    By the corpus, else by what the source says, else RECORDING_SECONDS.
+    """
+    if plan.kind != CROPS:
+        return 1.0
+    info = plan.project / plan.folder("corpus") / "corpus.json"
+    if info.is_file():
+        about = read_json(info)
+        if "audio_seconds" in about:
+            return about["audio_seconds"] / about["seconds"] / max(1, sum(about["items"].values()))
+    seconds = of_source(plan, "expected_seconds")
+    each = seconds / max(1, items_of(plan)[0]) if seconds else RECORDING_SECONDS
+    return max(1.0, each / plan.kind_options["seconds"])
 
 
 def too_large(plan: "Plan", loader: str, tier: str, scenario: "Scenario") -> Never | None:
