@@ -29,16 +29,20 @@ def write_audio(
     channels: int,
     blocks: Iterable[np.ndarray],
     bit_rate: int | None = None,
-    muxer_options: Mapping[str, str] | None = None,
+    *,
+    exact_end: bool = True,
 ) -> None:
     """Write blocks (channels, frames) to `path`, whole or not at all; one or two channels.
 
     A block is int16 or float32, as the codec's sample format has it. The bytes do not depend on how the audio is cut
     into blocks, and the same audio gives the same bytes: the file holds no random serial number, no date and no
-    version. `bit_rate`: in bit/s, of all channels; None: the encoder's default.
+    version. `bit_rate`: in bit/s, of all channels; None: the encoder's default. `exact_end`: MP4 counts its edit list
+    in samples; else in milliseconds, so that a decoder may leave out the last samples.
     """
     layout, position = LAYOUTS[channels - 1], 0
-    options = {"fflags": "+bitexact", **(muxer_options or {})}
+    options = {"fflags": "+bitexact"}
+    if exact_end and codec.muxer == "ipod":
+        options["movie_timescale"] = str(sample_rate)
     with whole_file(path, "wb") as file, av.open(file, "w", codec.muxer, options=options) as container:
         stream = container.add_stream(
             codec.encoder, sample_rate, layout=layout, format=codec.sample_format, options=dict(codec.options)

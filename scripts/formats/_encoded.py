@@ -74,9 +74,7 @@ def encode(path: Path, pcm: np.ndarray, rate: int, codec: str) -> None:
     check(codec, rate)
     form, kilobits = ENCODINGS[codec].codec, ENCODINGS[codec].kilobits
     bit_rate = kilobits and 1000 * kilobits * len(pcm)
-    # MP4 counts its edit list in milliseconds unless it is told to count samples.
-    muxer_options = {"movie_timescale": str(rate)} if form.muxer == "ipod" else None
-    write_audio(path, form, rate, len(pcm), _blocks(pcm, rate, form), bit_rate, muxer_options)
+    write_audio(path, form, rate, len(pcm), _blocks(pcm, rate, form), bit_rate)
 
 
 def _blocks(pcm: np.ndarray, rate: int, form: Codec) -> Iterator[np.ndarray]:

@@ -68,7 +68,8 @@ def _peak(signal: np.ndarray) -> float:
 def encode(path: Path, recipe: Recipe, audio: np.ndarray) -> None:
     """Write float32 (channels, frames) to `path` in the recipe's codec, whole or not at all, in this process."""
     codec = CODECS[recipe.ending]
-    write_audio(path, codec, recipe.sample_rate, recipe.channels, [for_encoder(codec, audio)])
+    blocks = [for_encoder(codec, audio)]
+    write_audio(path, codec, recipe.sample_rate, recipe.channels, blocks, exact_end=False)  # as in all of VERSION 3
 
 
 def for_encoder(codec: Codec, audio: np.ndarray) -> np.ndarray:

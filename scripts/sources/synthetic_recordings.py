@@ -77,7 +77,7 @@ def fetch(request: SourceRequest) -> Iterator[LedgerRow]:
     from scripts.sources._synthetic_recordings import draw_recipe, write
 
     recordings, seed, shortest, longest = (request.options[name] for name in OPTIONS)
-    folder = f"recordings-{VERSION}-{seed}-{shortest:g}-{longest:g}"
+    folder = f"recordings-{VERSION}-{seed}-{shortest:.10g}-{longest:.10g}"
     first, end = (recordings * shard // request.shards for shard in (request.shard, request.shard + 1))
     for number in range(first, end):
         recipe = draw_recipe(seed, number, seconds_of(request.options, number))
