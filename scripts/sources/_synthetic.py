@@ -1,27 +1,16 @@
 """What the source `synthetic` makes: signals by label, mixed after a recipe, and written by FFmpeg."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import av
 import numpy as np
 
-from scripts.common.files import whole_file
+from scripts.common.encode import Codec, write_audio
 
 MARGIN_SECONDS = 0.1  # more than encoders and resampling take off a clip's ends
 
 
-class Codec(NamedTuple):
-    """How FFmpeg writes the files of one ending."""
-
-    muxer: str
-    encoder: str
-    sample_format: str
-    options: Mapping[str, str]  # what costs least: nobody listens to these clips
-
-
-CODECS = {
+CODECS = {  # with the options that cost least: nobody listens to these clips
     "m4a": Codec("ipod", "aac", "fltp", {"aac_coder": "fast", "aac_is": "0", "aac_pns": "0", "aac_tns": "0"}),
     "opus": Codec("opus", "libopus", "flt", {"compression_level": "0"}),
     "flac": Codec("flac", "flac", "s16", {}),
@@ -79,23 +68,16 @@ def _peak(signal: np.ndarray) -> float:
 def encode(path: Path, recipe: Recipe, audio: np.ndarray) -> None:
     """Write float32 (channels, frames) to `path` in the recipe's codec, whole or not at all, in this process."""
     codec = CODECS[recipe.ending]
-    layout = ("mono", "stereo")[recipe.channels - 1]
-    if codec.sample_format == "s16":
-        audio = np.rint(audio * np.float32(32767)).astype(np.int16)
-    if not codec.sample_format.endswith("p"):
-        audio = audio.T.reshape(1, -1)  # interleaved
-    frame = av.AudioFrame.from_ndarray(audio, codec.sample_format, layout)
-    frame.sample_rate, frame.pts = recipe.sample_rate, 0
-    # Bit-exact files hold no random serial number and no version.
-    with whole_file(path, "wb") as file, av.open(file, "w", codec.muxer, options={"fflags": "+bitexact"}) as container:
-        stream = container.add_stream(
-            codec.encoder, recipe.sample_rate, layout=layout, format=codec.sample_format, options=dict(codec.options)
-        )
-        container.mux(stream.encode(frame))
-        container.mux(stream.encode(None))
+    blocks = [for_encoder(codec, audio)]
+    write_audio(path, codec, recipe.sample_rate, recipe.channels, blocks, exact_end=False)  # as in all of VERSION 3
 
 
-def _sine(turns: np.ndarray) -> np.ndarray:
+def for_encoder(codec: Codec, audio: np.ndarray) -> np.ndarray:
+    """Return float32 audio as the codec takes it: rounded to int16 where it takes integers."""
+    return np.rint(audio * np.float32(32767)).astype(np.int16) if codec.sample_format == "s16" else audio
+
+
+def sine(turns: np.ndarray) -> np.ndarray:
     """Return float32 sin(2 pi `turns`); whole turns of float64 are taken off before they cost precision."""
     return np.sin(_radians(turns))
 
@@ -141,7 +123,7 @@ def _chirp(rng: np.random.Generator, seconds: np.ndarray, sample_rate: int) -> n
     _, since = _steps(rng, seconds, rng.uniform(0.4, 2.5))
     octaves = rng.choice([-1, 1]) * rng.uniform(1, 5) * since / since.max()
     start = rng.uniform(150, 400) * (2 ** -octaves.min() if octaves.min() < 0 else 1)
-    return _sine(_turns(start * np.exp2(octaves), sample_rate))
+    return sine(_turns(start * np.exp2(octaves), sample_rate))
 
 
 def _band(rng: np.random.Generator, frames: int, sample_rate: int) -> np.ndarray:
@@ -161,7 +143,7 @@ def _band(rng: np.random.Generator, frames: int, sample_rate: int) -> np.ndarray
 def _noise(rng: np.random.Generator, seconds: np.ndarray, sample_rate: int) -> np.ndarray:
     """Return band-limited noise whose level swells slowly, like wind or water."""
 
-    swell = 0.7 + 0.3 * _sine(rng.uniform(0.1, 0.8) * seconds + rng.uniform())
+    swell = 0.7 + 0.3 * sine(rng.uniform(0.1, 0.8) * seconds + rng.uniform())
     return swell * _band(rng, len(seconds), sample_rate)
 
 
@@ -175,7 +157,7 @@ def _tone(rng: np.random.Generator, seconds: np.ndarray, sample_rate: int) -> np
     """Return a melody of decaying harmonic notes with vibrato."""
     number, since = _steps(rng, seconds, rng.uniform(0.25, 1.5))
     notes = 2 ** (rng.integers(0, 13, number[-1] + 1) / 12)
-    vibrato = 1 + rng.uniform(0, 0.02) * _sine(rng.uniform(4, 7) * seconds)
+    vibrato = 1 + rng.uniform(0, 0.02) * sine(rng.uniform(4, 7) * seconds)
     frequency = rng.uniform(80, 400) * notes.astype(np.float32)[number] * vibrato
     weights = 1 / np.arange(1, rng.integers(4, 10)) ** rng.uniform(0.7, 2)
     decay = np.exp(-since / rng.uniform(0.2, 1.0)) * np.minimum(1, since / 0.005)  # 5 ms of attack: no click
@@ -188,9 +170,9 @@ def _speech(rng: np.random.Generator, seconds: np.ndarray, sample_rate: int) -> 
     number, since = _steps(rng, seconds, period)
     gains = rng.uniform(0.3, 1.0, number[-1] + 1) * (rng.uniform(size=number[-1] + 1) > 0.2)
     gains[number[len(number) // 2]] = 1.0  # at least one syllable is spoken
-    envelope = gains.astype(np.float32)[number] * _sine(since / (2 * period)) ** 2
+    envelope = gains.astype(np.float32)[number] * sine(since / (2 * period)) ** 2
     pitch = rng.uniform(90, 240)
-    glide = 1 + 0.1 * _sine(rng.uniform(0.3, 0.9) * seconds + rng.uniform())
+    glide = 1 + 0.1 * sine(rng.uniform(0.3, 0.9) * seconds + rng.uniform())
     partials = pitch * np.arange(1, 19)
     formants = ((rng.uniform(300, 800), 120), (rng.uniform(900, 2500), 200))  # centre and width in Hz
     weights = sum(1 / (1 + ((partials - centre) / width) ** 2) for centre, width in formants)
