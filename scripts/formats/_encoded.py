@@ -9,6 +9,7 @@ import numpy as np
 
 from scripts.common.encode import Codec, write_audio
 from scripts.common.errors import UserError, nearest
+from scripts.common.files import whole_file
 
 BLOCK_SECONDS = 1.0  # encoded at a time: what conversion and the encoder hold does not grow with the length
 
@@ -17,7 +18,7 @@ class Encoding(NamedTuple):
     """How audio is kept in one codec."""
 
     ending: str
-    codec: Codec
+    codec: Codec | None  # of FFmpeg; None: libsndfile writes it
     kilobits: int | None  # kbit/s for each channel; None: as many as it takes
     rates: tuple[int, ...] | None = None  # Hz; None: all that the encoder takes
 
@@ -30,8 +31,9 @@ ENCODINGS = {
     # 64 kbit/s in stereo, where the authors' advice for music that is streamed begins (64 to 96; speech: 24 in mono).
     # A target: dense audio takes half as much again. Opus codes 48 kHz, and FFmpeg gives that back from any other rate.
     "opus": Encoding("opus", Codec("opus", "libopus", "s16", {}), 32, (48_000,)),
-    # 128 kbit/s in stereo, near the default of oggenc. Wheels of PyAV come without this encoder.
-    "vorbis": Encoding("ogg", Codec("ogg", "libvorbis", "fltp", {}), 64),
+    # About 124 kbit/s in stereo, quality 0.4, the default of libsndfile, which writes it: wheels of PyAV have no encoder.
+    # Each file has a random serial number.
+    "vorbis": Encoding("ogg", None, 62),
     # 128 kbit/s in stereo, as videos and AudioSet's segments have it. An edit list tells the delay and the length.
     "aac": Encoding("m4a", Codec("ipod", "aac", "fltp", {}), 64),
 }
@@ -39,6 +41,8 @@ ENCODINGS = {
 
 def missing(codec: str) -> str | None:
     """Return why files of a codec in ENCODINGS cannot be written by this PyAV, or None."""
+    if ENCODINGS[codec].codec is None:
+        return None
     encoder = ENCODINGS[codec].codec.encoder
     try:
         av.codec.Codec(encoder, "w")
@@ -56,7 +60,9 @@ def check(codec: str, rate: int) -> None:
         allowed = ", ".join(name for name in ENCODINGS if not missing(name))
         raise UserError(f"codec: found {codec}, and {reason}; allowed are {allowed}. Set one of them.")
     encoding = ENCODINGS[codec]
-    rates = encoding.rates or av.codec.Codec(encoding.codec.encoder, "w").audio_rates
+    rates = encoding.rates
+    if encoding.codec and not rates:
+        rates = av.codec.Codec(encoding.codec.encoder, "w").audio_rates
     if rates and rate not in rates:
         near = min(rates, key=lambda each: abs(each - rate))
         listed = " and ".join(f"{each:,}" for each in sorted(rates))
@@ -73,8 +79,20 @@ def encode(path: Path, pcm: np.ndarray, rate: int, codec: str) -> None:
     """
     check(codec, rate)
     form, kilobits = ENCODINGS[codec].codec, ENCODINGS[codec].kilobits
+    if form is None:
+        _write_vorbis(path, pcm, rate)
+        return
     bit_rate = kilobits and 1000 * kilobits * len(pcm)
     write_audio(path, form, rate, len(pcm), _blocks(pcm, rate, form), bit_rate)
+
+
+def _write_vorbis(path: Path, pcm: np.ndarray, rate: int) -> None:
+    import soundfile
+
+    step = round(BLOCK_SECONDS * rate)  # of long arrays libsndfile overruns its stack
+    with whole_file(path, "wb") as file, soundfile.SoundFile(file, "w", rate, len(pcm), "VORBIS", format="OGG") as out:
+        for start in range(0, pcm.shape[1], step):
+            out.write(np.ascontiguousarray(pcm[:, start : start + step].T))
 
 
 def _blocks(pcm: np.ndarray, rate: int, form: Codec) -> Iterator[np.ndarray]:

@@ -1,7 +1,7 @@
 """Opus files of whole recordings: 32 kbit/s a channel, at 48 kHz, in Ogg.
 
-The folder holds `000000.opus`, ..., and `frames.npy`, the length of each recording in samples. What FFmpeg makes of a file from
-its beginning is what loaders are held to: other decoders differ in the last bits, and some in time.
+The folder holds `000000.opus`, ..., and `frames.npy`, the length of each recording in samples. Loaders are
+held to what FFmpeg makes of a file from its beginning: other decoders differ in the last bits, and some in time.
 """
 
 from scripts.formats._codec_files import files_of, truth_of
