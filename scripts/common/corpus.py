@@ -84,6 +84,7 @@ class Corpus:
             self.counts: dict[str, int] = info["items"]  # items per split
         self.kind = plugins.load("kinds", self.sample.kind)
         self.decoded: Callable[[Item], np.ndarray] | None = None  # of a format with loss: what is to be delivered of it
+        self.shift = 0  # samples: by which a loader's decoder is known to be off in time, negative where it is early
 
     @cached_property
     def delivered_share(self) -> float:

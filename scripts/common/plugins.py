@@ -357,6 +357,12 @@ def value_limit(module: ModuleType, settings: Mapping[str, Any], sample: Sample)
     return found(settings) if callable(found) else found
 
 
+def time_shift(module: ModuleType, settings: Mapping[str, Any]) -> int:
+    """Return by how many samples a loader's pieces of recordings begin late, its TIME_SHIFT; 0: at their place."""
+    found = getattr(module, "TIME_SHIFT", 0)
+    return found(settings) if callable(found) else found
+
+
 def pixel_tolerance(module: ModuleType, settings: Mapping[str, Any], sample: Sample) -> int:
     """Return by how much of 255 the mean of a part of an image may differ between epochs; 0: none, they are the same.
 

@@ -28,14 +28,15 @@ ENCODINGS = {
     "flac": Encoding("flac", Codec("flac", "flac", "s16", {}), None),
     # 128 kbit/s in stereo, LAME's default. A Xing tag tells the delay. LAME makes it softer, by a factor of 0.95.
     "mp3": Encoding("mp3", Codec("mp3", "libmp3lame", "s16p", {}), 64),
-    # 64 kbit/s in stereo, where the authors' advice for music that is streamed begins (64 to 96; speech: 24 in mono).
-    # A target: dense audio takes half as much again. Opus codes 48 kHz, and FFmpeg gives that back from any other rate.
-    "opus": Encoding("opus", Codec("opus", "libopus", "s16", {}), 32, (48_000,)),
-    # About 124 kbit/s in stereo, quality 0.4, the default of libsndfile, which writes it: wheels of PyAV have no encoder.
+    # 128 kbit/s in stereo: below 64 kbit/s in mono libopus codes a part as speech, of which FFmpeg's own decoder and
+    # libopus make other samples, by up to half of full scale. Opus codes 48 kHz, and gives back that alone.
+    "opus": Encoding("opus", Codec("opus", "libopus", "s16", {}), 64, (48_000,)),
+    # About 124 kbit/s in stereo, the default of libsndfile, which writes it: wheels of PyAV have no encoder.
     # Each file has a random serial number.
     "vorbis": Encoding("ogg", None, 62),
-    # 128 kbit/s in stereo, as videos and AudioSet's segments have it. An edit list tells the delay and the length.
-    "aac": Encoding("m4a", Codec("ipod", "aac", "fltp", {}), 64),
+    # 128 kbit/s in stereo, as videos and AudioSet's segments have it. An edit list tells the delay and the length. No
+    # part is replaced by noise (PNS), which each decoder would draw anew.
+    "aac": Encoding("m4a", Codec("ipod", "aac", "fltp", {"aac_pns": "0"}), 64),
 }
 
 
@@ -110,10 +111,27 @@ def decode(path: Path, channels: int, frames: int | None = None) -> np.ndarray:
     an end nearer to that of the last frame than a decoder's own delay. With `frames`, what is longer is cut, and what
     is shorter raises ValueError: no codec loses samples. Raises as `decode_blocks` does.
     """
-    pcm = np.concatenate([np.zeros((channels, 0), np.int16), *decode_blocks(path, channels)], axis=1)
+    pcm = np.concatenate([np.zeros((channels, 0), np.int16), *_decoded(path, channels)], axis=1)
     if frames is not None and pcm.shape[1] < frames:
         raise ValueError(f"{path}: {pcm.shape[1]} samples instead of {frames}")
     return pcm[:, :frames]
+
+
+def _decoded(path: Path, channels: int) -> Iterator[np.ndarray]:
+    """Yield int16 (channels, n). Of Opus and Vorbis by the libraries of their authors, which libsndfile has.
+
+    FFmpeg's own decoders differ from them: of Vorbis in recordings of a single page, and of Opus at low bit rates.
+    """
+    if path.suffix not in (".ogg", ".opus"):
+        yield from decode_blocks(path, channels)
+        return
+    import soundfile
+
+    with soundfile.SoundFile(path) as file:
+        if file.channels != channels:
+            raise ValueError(f"{path}: {file.channels} channels instead of {channels}")
+        for block in file.blocks(file.samplerate, dtype="float32", always_2d=True):
+            yield _to_int16(block.T)
 
 
 def decode_blocks(path: Path, channels: int) -> Iterator[np.ndarray]:

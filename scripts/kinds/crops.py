@@ -113,11 +113,14 @@ def delivered(pcm: np.ndarray, sample: Sample, out: np.ndarray | None = None) ->
 
 
 def piece(pcm: np.ndarray, start: int, sample: Sample) -> np.ndarray:
-    """Return float32 (channels, samples), pcm / 32768: the piece from sample `start` on, zeros behind the end."""
+    """Return float32 (channels, samples), pcm / 32768: the piece from sample `start` on, zeros behind the end.
+
+    One that begins before the recording has what is there of it first.
+    """
     import numpy as np
 
     row = np.zeros(sample.shape, np.float32)
-    part = pcm[:, start : start + sample.shape[-1]]
+    part = pcm[:, max(0, start) : start + sample.shape[-1]]
     np.multiply(part, np.float32(1 / 32768), out=row[:, : part.shape[1]])
     return row
 
@@ -132,7 +135,7 @@ def examine(found: np.ndarray, item: Item, corpus: Corpus, owner: Owner, limit: 
     from scripts.kinds._contract import Found
 
     recording = corpus.stored(item)
-    expected = piece(recording, item.start, corpus.sample)
+    expected = piece(recording, item.start + corpus.shift, corpus.sample)
     if np.array_equal(expected.view(np.int32), np.ascontiguousarray(found).view(np.int32)):
         return Found()
     if not np.isfinite(found).all():
@@ -149,7 +152,7 @@ def _explained(
     """Return what happened to a piece, as far as it can be told: it is off in time, scaled, or otherwise."""
     import numpy as np
 
-    if (shift := shift_of(found, recording, item.start)) and shift[1] <= max(limit, 2):
+    if (shift := shift_of(found, recording, max(0, item.start))) and shift[1] <= max(limit, 2):
         return f"begins {shift[0]:+d} samples from where it should, sample {item.start}"
     if len(found) == 2 and np.abs(found[::-1] - expected).max() * 32768 <= max(limit, 2):
         return "has its channels exchanged"

@@ -1,29 +1,22 @@
-"""Pieces of WAV files: each is opened, sought in and read; it costs the same whatever the recording's length."""
+"""Pieces of WAV files: opened, sought and read, at the same cost whatever the recording's length.
 
-import numpy as np
-import soundfile
+Each piece is sought and decoded by a library of your choice, the option `decoder`. One that ends in `_whole`, and
+`torchaudio`, decodes the recording from its beginning to its end, and cuts the piece out.
+"""
 
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS
+from scripts.loaders._crops import decoders
 from scripts.loaders._declared import simplify
-from scripts.loaders._plain.crops import Crops, crop_loader
+from scripts.loaders._plain.crops import Files, crop_loader
+from scripts.loaders._plain.pieces import reader_of
 
 FORMAT = "recordings"
-REQUIRES = ("torch", "soundfile", "numpy")
+REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "transfer")
+OPTIONS = decoders("soundfile", "torchcodec_aligned", "pyav", "spdl_aligned", "torchcodec_whole", "torchaudio")
 
 
-class Files(Crops):
-    """Pieces of numbered files."""
-
-    def read(self, position, start, row):
-        found, _ = soundfile.read(
-            f"{self.data}/{position:06d}.wav", row.shape[1], start, dtype="float32", always_2d=True
-        )
-        row[:, : len(found)] = found.T
-        row[:, len(found) :] = 0
-
-
-def make_loader(data, shape, seed, **how):
-    """Return a DataLoader over pieces of numbered files."""
-    return crop_loader(Files(data, shape), seed, **how)
+def make_loader(data, shape, decoder, seed, **how):
+    """Return a DataLoader over pieces of numbered wav files."""
+    return crop_loader(Files(data, shape, "wav", reader_of(decoder)), seed, **how)

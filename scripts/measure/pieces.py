@@ -16,6 +16,7 @@ import numpy as np
 from scripts.common.corpus import Corpus, Item
 from scripts.common.request import LoaderRequest, starts_of
 from scripts.common.vocabulary import SPLIT
+from scripts.machine.host import warning
 from scripts.measure.sink import MEANS, WEIGHTS, checksum, levels
 
 COMPARED, COMPARED_WITH_LOSS = 256, 16  # pieces of a timed epoch at most; of a codec with loss each is decoded anew
@@ -33,6 +34,17 @@ def decoded_by(format: ModuleType, folder: Path, corpus: Corpus, split: str) -> 
         return format.truth(folder, positions[index], frames, corpus.sample)
 
     return lambda item: decoded(item.index, item.frames)
+
+
+def off_in_time(shift: int, rate: int) -> dict[str, str]:
+    """Return the warning of a loader whose pieces begin elsewhere than asked, by `shift` samples at `rate` Hz."""
+    way = "early" if shift < 0 else "late"
+    return warning(
+        "off-in-time",
+        f"each piece begins {abs(shift):,} samples ({abs(shift) / rate * 1000:.0f} ms) too {way}",
+        "the decoder counts its seconds from the file's time stamps, which begin with the encoder's delay",
+        "where labels have times, take the same decoder's aligned form (docs/decoders.md)",
+    )
 
 
 class Pieces:
@@ -68,9 +80,8 @@ class Pieces:
         starts, weights, wrong = self.starts(epoch, seed), torch.tensor(WEIGHTS), []
         for index, _, found, *_ in chosen:
             place = self.position[index]
-            right = self.corpus.kind.piece(
-                self.corpus.stored(self.items[place]), int(starts[place]), self.corpus.sample
-            )
+            recording, start = self.corpus.stored(self.items[place]), int(starts[place]) + self.corpus.shift
+            right = self.corpus.kind.piece(recording, start, self.corpus.sample)
             data = torch.from_numpy(right)[None]
             same = _near(found, int(levels(data)[0])) if with_loss else found == int(checksum(data, weights)[0])
             wrong += [] if same else [index]

@@ -43,7 +43,7 @@ from scripts.measure.bottleneck_trials import Explanation
 from scripts.measure.declared import not_as_declared
 from scripts.measure.launch import out_of_memory_kills
 from scripts.measure.own_items import OwnSink, OwnVerifier, check_of
-from scripts.measure.pieces import Pieces, decoded_by
+from scripts.measure.pieces import Pieces, decoded_by, off_in_time
 from scripts.measure.protocol import Epoch, Times, rate, utilisation
 from scripts.measure.record import without_speed
 from scripts.measure.sampler import pss_of_tree
@@ -164,6 +164,7 @@ class _Run:
         if request.sample.kind == CROPS:
             files = Path(self.asked.written, SPLIT) if self.asked.written else request.data
             corpus.decoded = decoded_by(plugins.format_of(module), files, corpus, SPLIT)
+            corpus.shift = plugins.time_shift(module, record["settings"])
             self.pieces = Pieces(request, corpus)
         share = self.pieces.share if self.pieces else 1.0
         self.cold = ColdCache(request.location.held_in, lambda: host.look(self.clock).read_bytes, share)
@@ -236,6 +237,8 @@ class _Run:
         if self.own:
             self.record["order"] = None
         self.record["warnings"] = not_as_declared(self.record)
+        if self.corpus.shift:
+            self.record["warnings"].append(off_in_time(self.corpus.shift, self.corpus.sample_rate))
         if self.verifier.ok and self.wanted.checksums:
             checksums.save(self.wanted.checksums, self.verifier.sums)
         return times
@@ -540,6 +543,8 @@ class _Run:
             record["resources"]["loader_threads"] = host.threads_at_work(**self.moments, beside=self.consuming)
         record["warnings"] = host.disturbance(**self.moments)
         record["warnings"] += not_as_declared(record) + start_of_proof(record)
+        if self.corpus.shift:
+            record["warnings"].append(off_in_time(self.corpus.shift, self.corpus.sample_rate))
         record["warnings"] += first_epoch(record) if self.in_first_epoch else []
         record["sampled"] = self._sampled(times)
         if self.cache == "warm":

@@ -18,14 +18,14 @@ from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import BATCH_SIZE, Placed, nothing_left_open, request_for
 from tests.support.made_corpus import make_corpus
 
-RATE, SECONDS = 48_000, 0.05
+RATE, SECONDS = 48_000, 0.5
 LOADERS = [one for one in can_be_tested("loaders") if "crops" in plugins.kinds(plugins.load("loaders", one))]
 
 
 def tones(sample, random) -> np.ndarray:
     """Return a recording that codecs with loss keep: a chirp with clicks, each channel another."""
     channels, samples = sample.shape
-    frames = int(samples * random.uniform(0.5, 8))
+    frames = int(samples * random.uniform(0.8, 6))
     turns = np.cumsum(np.linspace(200, 4000, frames)) / RATE
     rows = [np.sin(2 * np.pi * turns * (1 + 0.1 * channel)) for channel in range(channels)]
     return (np.array(rows) * 12_000 + random.normal(0, 300, (channels, frames))).astype(np.int16)
@@ -35,15 +35,16 @@ def tones(sample, random) -> np.ndarray:
 def placed(request, tmp_path_factory) -> Placed:
     """A corpus of recordings, in the formats that have been asked for."""
     kind = crops.Kind(RATE, SECONDS, 0.0, items="crops", channels=request.param)
-    made = make_corpus(tmp_path_factory.mktemp("corpus") / "made", items=45, kind=kind, content=tones)
+    made = make_corpus(tmp_path_factory.mktemp("corpus") / "made", items=28, kind=kind, content=tones)
     return Placed(made, tmp_path_factory.mktemp("placed"), None)
 
 
 def ask(placed, loader, **changes) -> tuple[LoaderRequest, Pieces]:
     """Return a request for the loader, and what is right of it."""
+    placed.corpus.decoded, module = None, plugins.load("loaders", loader)
     request = request_for(placed.corpus, loader, placed.location(loader), **changes)
-    format = plugins.format_of(plugins.load("loaders", loader))
-    placed.corpus.decoded = decoded_by(format, request.data, placed.corpus, "train")
+    placed.corpus.decoded = decoded_by(plugins.format_of(module), request.data, placed.corpus, "train")
+    placed.corpus.shift = plugins.time_shift(module, request.options)
     return request, Pieces(request, placed.corpus)
 
 

@@ -29,22 +29,44 @@ class Crops(Dataset):
         return {"audio": batch, "start": starts, **rows_of(self.labels, positions)}
 
 
+class Files(Crops):
+    """Pieces of numbered files, by a function of `_plain/pieces.py`."""
+
+    def __init__(self, data, shape, ending, read_piece):
+        super().__init__(data, shape)
+        self.ending, self.read_piece, self.frames = ending, read_piece, np.load(data / "frames.npy")
+
+    def read(self, position, start, row):
+        self.read_piece(f"{self.data}/{position:06d}.{self.ending}", start, row)
+        row[:, max(0, self.frames[position] - start) :] = 0  # a codec may add what was never recorded
+
+
 class Places(Sampler):
     """Gives (position, start) of a piece of each recording, in a new order and at new places in each epoch."""
 
     pieces = True
 
     def __init__(self, frames, samples, seed):
-        self.room, self.seed, self.epoch = np.maximum(frames - samples, 0), seed, 0
+        self.frames, self.places_of, self.epoch = frames, places_of(frames, samples, seed), 0
 
     def __len__(self):
-        return len(self.room)
+        return len(self.frames)
 
     def __iter__(self):
-        order = np.random.default_rng([self.seed, self.epoch]).permutation(len(self.room))
-        starts = np.random.default_rng([self.seed, self.epoch, 1]).integers(0, self.room + 1)
         self.epoch += 1
-        yield from np.stack([order, starts[order]], axis=1).tolist()
+        yield from self.places_of(self.epoch - 1).tolist()
+
+
+def places_of(frames, samples, seed):
+    """Return a function from the number of an epoch to its pieces, int64 (items, 2): position and first sample."""
+    room = np.maximum(frames - samples, 0)
+
+    def places(epoch):
+        order = np.random.default_rng([seed, epoch]).permutation(len(room))
+        starts = np.random.default_rng([seed, epoch, 1]).integers(0, room + 1)
+        return np.stack([order, starts[order]], axis=1)
+
+    return places
 
 
 def crop_loader(dataset, seed, **arguments):

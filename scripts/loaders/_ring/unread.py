@@ -12,6 +12,11 @@ def without_read(_read: Callable[..., Any], _request: LoaderRequest) -> Callable
     return unread
 
 
+def without_pieces(_read: Callable[..., Any], _request: LoaderRequest) -> Callable[..., Iterator[Any]]:
+    """Return the replacement of `_plain.ring_crops.read`."""
+    return lambda reader, pieces, following: (batch for (batch,) in unread(reader, (), pieces, following))
+
+
 def unread(reader: Any, labels: Iterable[Any], order: Any, _following: Any) -> Iterator[Any]:
     """Yield the same items again and again, which are sent to the device as those are that were read."""
     import torch
