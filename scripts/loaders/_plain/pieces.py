@@ -76,8 +76,8 @@ def read_by_torchcodec_aligned(path, start, row):
     if known.codec in ("vorbis", "opus"):
         first = decoder.get_samples_played_in_range(0, first + 0.05).pts_seconds
     row[:] = 0
-    if start < known.duration_seconds * rate:
-        early = max(0, start / rate - PREROLL)
+    early = max(0, start / rate - PREROLL)
+    if early < known.duration_seconds:
         samples = decoder.get_samples_played_in_range(first + early, first + (start + row.shape[1]) / rate)
         put(samples.data.numpy(), row, start - round((samples.pts_seconds - first) * rate))
 
