@@ -1,11 +1,11 @@
 """Measures how each decoder reads pieces of each codec: docs/decoders.json and the tables of docs/decoders.md.
 
-To renew them (10 minutes on a core; times are those of this machine), type:
+To renew them (half an hour; times are those of this machine), type:
 
     python -m tests.support.decoders
 
-`--decoders` measures some alone, and keeps what the JSON file has of the others. `--tables` writes the page's tables
-from it again, without measuring.
+`--decoders` measures some alone, and keeps what the JSON file has of the others. `--times` measures the times alone,
+`--tables` nothing: it writes the page's table again.
 """
 
 import argparse
@@ -110,15 +110,18 @@ def tiled(decoder: str, path: Path, truth: np.ndarray) -> float | str:
 
 
 def timed(decoder: str, path: Path, truth: np.ndarray, rate: int, times: int = TIMED) -> float | None:
-    """Return the median time of a piece of 3 s out of the recording, in ms; None where it cannot be read."""
+    """Return the median CPU time of a piece of 3 s out of the recording, in ms of all threads; None where it fails.
+
+    CPU time, since loaders keep all cores busy: it is what a piece costs them, and other programs do not change it.
+    """
     read, row, spans = reader_of(decoder), np.empty((len(truth), TIMED_SECONDS * rate), np.float32), []
     for start in np.linspace(0.05, 0.95, times) * truth.shape[1]:
-        begin = time.perf_counter()
+        begin = time.process_time()
         try:
             read(str(path), int(start), row)
         except Exception:
             return None
-        spans.append(1000 * (time.perf_counter() - begin))
+        spans.append(1000 * (time.process_time() - begin))
     return statistics.median(spans)
 
 
@@ -186,6 +189,20 @@ def measured(folder: Path, decoders: Sequence[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def retimed(rows: list[dict[str, Any]], folder: Path, decoders: Sequence[str]) -> None:
+    """Measure the times of the rows again."""
+    made: dict[str, tuple[Path, np.ndarray]] = {}
+    for row in rows:
+        if row["ms"] is not None and row["decoder"] in decoders:
+            codec, rate = row["codec"], row["rate"]
+            if codec not in made:
+                pcm = sound(row["seconds"], rate, row["channels"])
+                path = encode(folder / f"{codec}.{CODECS[codec][0]}", pcm, rate, codec)
+                made[codec] = path, whole(path)
+            row["ms"] = timed(row["decoder"], *made[codec], rate, TIMED if row["decoder"] in SEEKING else 3)
+            print(codec, row["decoder"], round(row["ms"] or 0, 2), flush=True)
+
+
 def versions() -> dict[str, str]:
     """Return the versions that were measured."""
     import torchcodec._core.ops as ops
@@ -232,7 +249,7 @@ def merged(rows: list[dict[str, Any]], codec: str, decoder: str) -> dict[str, An
 def tables(rows: list[dict[str, Any]]) -> str:
     """Return the tables of the page."""
     heads = ("codec", "decoder", "pieces", "right", "largest difference", "wrong by", "shift of the wrong", "tiles")
-    lines = [f"| {' | '.join(heads)} | 3 s of 600 s, ms |"]
+    lines = [f"| {' | '.join(heads)} | 3 s of 600 s, CPU ms |"]
     lines += ["|---|---|---:|---:|---:|---:|---|---:|---:|"]
     for codec in CODECS:
         for decoder in dict.fromkeys(row["decoder"] for row in rows if row["codec"] == codec):
@@ -259,14 +276,18 @@ def renew_page(results: dict[str, Any]) -> None:
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--tables", action="store_true", help="renew the page alone")
+    arguments.add_argument("--times", action="store_true", help="measure the times alone")
     arguments.add_argument("--to", type=Path, default=RESULTS, help="JSON file")
     arguments.add_argument("--decoders", nargs="+", default=SEEKING + WHOLE, choices=SEEKING + WHOLE)
     chosen = arguments.parse_args()
     if not chosen.tables:
+        rows = json.loads(chosen.to.read_text(encoding="utf-8"))["rows"] if chosen.to.exists() else []
         with tempfile.TemporaryDirectory() as folder:
-            rows = measured(Path(folder), chosen.decoders)
-        before = json.loads(chosen.to.read_text(encoding="utf-8"))["rows"] if chosen.to.exists() else []
-        rows += [row for row in before if row["decoder"] not in chosen.decoders]
+            if chosen.times:
+                retimed(rows, Path(folder), chosen.decoders)
+            else:
+                rows = [row for row in rows if row["decoder"] not in chosen.decoders]
+                rows = measured(Path(folder), chosen.decoders) + rows
         with whole_file(chosen.to) as file:
             file.write(json.dumps({"versions": versions(), "rows": rows}, indent=1) + "\n")
     if chosen.to == RESULTS:
