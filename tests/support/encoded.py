@@ -1,4 +1,7 @@
-"""Recordings encoded by PyAV (Vorbis by soundfile, as PyAV has no encoder of it), and what PyAV gives of each when it decodes the whole file: the truth for pieces."""
+"""Recordings of each codec, and what PyAV gives of each when it decodes the whole file: the truth for pieces.
+
+PyAV encodes them; Vorbis, of which it has no encoder, soundfile.
+"""
 
 from pathlib import Path
 
@@ -14,7 +17,8 @@ CODECS = {
     "mp3_bare": ("mp3", "libmp3lame", {"b": "128k"}, {"write_xing": "0", "id3v2_version": "0"}),  # no Xing tag
     "opus": ("opus", "libopus", {"b": "96k"}, {}),
     "vorbis": ("ogg", "", {}, {}),
-    "aac": ("m4a", "aac", {"b": "128k"}, {}),
+    "aac": ("m4a", "aac", {"b": "128k", "aac_pns": "0"}, {}),
+    "aac_noise": ("m4a", "aac", {"b": "128k"}, {}),  # FFmpeg's default: parts are noise, made when decoded
 }
 FRAMES_AT_ONCE = 65536
 

@@ -5,11 +5,11 @@ those of a library's guide; where they miss the place or the values, an `aligned
 """
 
 from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 
 PREROLL = 1  # seconds decoded before a piece, for what a codec keeps of the past: MP3 0.2 s, Opus 0.5 s (measured)
-LAPPED = 8192  # samples decoded before a piece of Vorbis: its longest block
 
 
 def put(samples, row, start=0):
@@ -33,11 +33,11 @@ def read_by_soundfile(path, start, row):
 
 
 def read_by_soundfile_aligned(path, start, row):
-    """Read a piece by libsndfile, from a block of Vorbis before it on."""
+    """Read a piece by libsndfile, from a second before it on."""
     import soundfile
 
     with soundfile.SoundFile(path) as file:
-        early = max(0, min(start, file.frames) - LAPPED)
+        early = max(0, min(start, file.frames) - PREROLL * file.samplerate)
         file.seek(early)
         put(file.read(start - early + row.shape[1], dtype="float32", always_2d=True).T, row, start - early)
 
@@ -64,15 +64,20 @@ def read_by_torchcodec(path, start, row):
 
 
 def read_by_torchcodec_aligned(path, start, row):
-    """Read a piece by torchcodec, whose seconds count from the first sample here, from a second before it on."""
+    """Read a piece by torchcodec, from a second before it on, whose seconds count from the first sample.
+
+    The header says when that is; of Ogg, whose first packet can be left out, the samples say it.
+    """
     from torchcodec.decoders import AudioDecoder
 
     decoder = AudioDecoder(path)
     known = decoder.metadata
     rate, first = known.sample_rate, known.begin_stream_seconds_from_header or 0
+    if known.codec in ("vorbis", "opus"):
+        first = decoder.get_samples_played_in_range(0, first + 0.05).pts_seconds
     row[:] = 0
-    if start < known.duration_seconds * rate:
-        early = max(0, start / rate - PREROLL)
+    early = max(0, start / rate - PREROLL)
+    if early < known.duration_seconds:
         samples = decoder.get_samples_played_in_range(first + early, first + (start + row.shape[1]) / rate)
         put(samples.data.numpy(), row, start - round((samples.pts_seconds - first) * rate))
 
@@ -122,32 +127,41 @@ def planes_of(frame):
     return values
 
 
+def stamp_of(frame):
+    """Return the time stamp of a frame of FFmpeg's, in samples."""
+    return round(frame.pts * frame.time_base * frame.sample_rate)
+
+
 def read_by_pyav(path, start, row):
     """Read a piece by PyAV, from a second before it on.
 
-    Behind a seek the frames have their place by the time stamp of the last one: those of Vorbis' first page can be
-    128 samples off. A small probe: FFmpeg reads 5 MB of WAV of 44.1 kHz to see that it is no DTS, in 17 ms.
+    What time stamp the first sample has, the second frame says: the first one's can be that of samples which are left
+    out. Behind a seek the last frame says where the samples are: those of the first page of Vorbis can be 128 samples
+    off. The probe is small: of WAV of 44.1 kHz FFmpeg reads 5 MB to see that it is no DTS, in 17 ms.
     """
     import av
 
-    stop, parts, begin, end, sought = start + row.shape[1], [], 0, 0, False
     with av.open(path, metadata_errors="ignore", options={"probesize": "32768"}) as container:
         stream = container.streams.audio[0]
-        rate, first, early = stream.rate, stream.start_time or 0, Fraction(start, stream.rate) - PREROLL
-        if early > 0:
+        stop, early = start + row.shape[1], start - PREROLL * stream.rate
+        frames = container.decode(stream)
+        parts, begin, first = list(islice(frames, 2)), 0, None
+        if len(parts) == 2 and early > 0:
+            first = stamp_of(parts[1]) - parts[0].samples
             try:
-                container.seek(first + int(early / stream.time_base), stream=stream)
-                sought = True
+                container.seek(int((first + early) / stream.rate / stream.time_base), stream=stream)
             except av.FFmpegError:  # FFmpeg cannot seek to the last frame of FLAC, nor behind it
+                first = None
                 container.seek(0)
-        for frame in container.decode(stream):
-            parts.append(planes_of(frame))
+            frames, parts = container.decode(stream), []
+        end = sum(frame.samples for frame in parts)
+        while begin + end < stop and (frame := next(frames, None)):
+            if first is not None and frame.pts is not None:
+                begin = stamp_of(frame) - first - end
+            parts.append(frame)
             end += frame.samples
-            if sought:
-                begin = round((frame.pts - first) * frame.time_base * rate) + frame.samples - end
-            if begin + end >= stop:
-                break
-    put(np.concatenate([row[:, :0], *parts], axis=1), row, start - begin)
+        samples = [planes_of(frame) for frame in parts]
+    put(np.concatenate([row[:, :0], *samples], axis=1), row, start - begin)
 
 
 def read_by_pyav_whole(path, start, row):
