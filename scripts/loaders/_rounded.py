@@ -41,7 +41,7 @@ def _type_of(part: Column) -> str | None:
 def _beyond_grid(values: Any, digits: int) -> set[float]:
     """Return the distinct values further from 0 than 2 to the power of `digits` of the finest step among them."""
     distinct = values.unique().double().numpy()
-    distinct = distinct[distinct != 0]
+    distinct = distinct[(distinct != 0) & np.isfinite(distinct)]
     if not len(distinct):
         return set()
     fractions, exponents = np.frexp(distinct)
