@@ -23,6 +23,8 @@ from scripts.common.sample import Sample
 from scripts.common.vocabulary import EXACT, ITEMS, NO_CHECK, SLICE
 from scripts.loaders import _followed as _following, _harness, _torch
 
+MOST_CHANNELS = 32  # of audio: a longer axis is none of channels
+
 
 def imported(module: ModuleType) -> ModuleType:
     """Return the declared loader with its functions: its file is run. What that raises goes through.
@@ -239,6 +241,8 @@ def _refused(position: int, item: Any, values: Any, dataset: Any, folder: Path, 
 def _reshaped(shape: tuple[int, ...], sample: Sample) -> str:
     """Return what to do with values of a shape that is not allowed."""
     if sample.kind == "audio":
+        if sum(length > MOST_CHANNELS for length in shape) > 1:
+            return 'features are no audio: write CHECK = "items" into the file, or compute them in a transform'
         if len(shape) != 2:
             return "return one axis"
         return "return audio[:, 0]" if shape[1] == 1 else "mix it down to one channel"
