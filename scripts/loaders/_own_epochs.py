@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module, util
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 
 from scripts.common.errors import UserError
 from scripts.common.labels import read_labels
-from scripts.common.request import LoaderRequest
+from scripts.common.request import LoaderRequest, epoch_order
 from scripts.common.sample import Sample
 from scripts.common.vocabulary import EXACT, ITEMS, NO_CHECK, SLICE
 from scripts.loaders import _followed as _following, _harness, _torch
@@ -101,6 +102,8 @@ def _followed(module: ModuleType, real: ModuleType, request: LoaderRequest) -> I
     labels = dict(zip(("item", "target", "labels"), columns, strict=False))
 
     def epoch(number: int) -> Iterator[dict[str, Any]]:
+        if isinstance(getattr(made, "sampler", None), Shared):
+            made.sampler.set_epoch(number)
         if hasattr(real, "begin"):
             real.begin(made, number)
         if number == 0:
@@ -145,7 +148,26 @@ def _users_loader(real: ModuleType, request: LoaderRequest) -> Any:
 
     dataset = real.dataset(request)
     streamed = isinstance(dataset, IterableDataset)
-    return DataLoader(dataset, shuffle=not streamed or None, **_torch.of_data_loader(vars(request)))
+    sampler = None if streamed or request.world == 1 else Shared(dataset, request)
+    shuffle = None if streamed or sampler else True
+    return DataLoader(dataset, shuffle=shuffle, sampler=sampler, **_torch.of_data_loader(vars(request)))
+
+
+class Shared:
+    """A sampler of the share of a rank: every `world`-th item of one permutation, new in each epoch."""
+
+    def __init__(self, dataset: Any, request: LoaderRequest) -> None:
+        self.request, self.epoch = replace(request, items=len(dataset)), 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes next."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(epoch_order(self.request, self.epoch))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(epoch_order(self.request, self.epoch).tolist())
 
 
 def _data_of(batch: Any, sample: Sample) -> Any:

@@ -290,6 +290,10 @@ def warnings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
         seen = f"an epoch had {found['batches']:,} batches, and len(loader) is {found['said_batches']:,}"
         cause = "a wrong __len__, or a worker that ends early or reads what others read"
         said.append(warning("own-length", seen, cause, "count what each worker delivers, and correct __len__"))
+    if len(set(of_ranks := found.get("rank_batches") or [])) > 1:
+        seen = f"the ranks had {', '.join(f'{count:,}' for count in of_ranks)} batches in the first epoch"
+        cause = "shares of another size, or batches by length: a training waits at the step that a rank does not take"
+        said.append(warning("own-uneven", seen, cause, "give each rank as many batches, or train within DDP's join()"))
     if found["swapped"]:
         one, other, batches = found["swapped"]
         seen = f"in {batches:,} batches the parts {one + 1} and {other + 1} of an item were taken from different items"

@@ -937,3 +937,12 @@ def test_what_cannot_be_with_items_of_ones_own_is_known_before(tmp_path, corpus,
     found = never(module, request, task, cache)
     assert found is not None and name in found.settings and "CHECK" in found.reason
     assert never(module, replace(request, device="cpu", share=Share()), "read", "warm") is None
+
+
+@pytest.mark.parametrize("check", ["items", "none"])
+def test_ranks_may_have_items_of_ones_own_but_no_pieces(tmp_path, corpus, placed, check):
+    text = SHAPES["the whole file, then a crop"][1]
+    module, request = opened(tmp_path, corpus, placed, check, text, share=Share(1, 2))
+    assert never(module, request, "read", "warm") is None
+    module.CHECK = "slice"
+    assert never(module, request, "read", "warm").settings == ("world",)
