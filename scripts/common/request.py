@@ -6,9 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from scripts.common.corpus import SPLITS
+from scripts.common.errors import UserError
 from scripts.common.location import Location
+from scripts.common.origins import Origin, origins_of
 from scripts.common.sample import Sample
-from scripts.common.vocabulary import CROPS
+from scripts.common.vocabulary import CROPS, SPLIT
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class LoaderRequest:
     options: Mapping[str, Any] = field(default_factory=dict)  # the loader's own settings, see its OPTIONS
     without: frozenset[str] = frozenset()  # of the loader's STAGES: left out, to see what they cost; data is then void
     compared_epochs: int = 0  # of a user's own items: the first epochs, in which batches are compared with their items
+    corpus: Path | None = None  # its folder, where `origins` are looked up
     spans: Any = None  # measure/spans.py: notes of what its processes do with each batch, in an epoch that is not timed
 
     @cached_property
@@ -64,6 +68,18 @@ class LoaderRequest:
     def label_folder(self) -> Path:
         """The local folder of the split's label arrays: beside its files, or beside its index."""
         return self.location.index or self.data
+
+    @cached_property
+    def origins(self) -> list[Origin]:
+        """Of each item of the split the file that it was made of, where it begins in it, and its length.
+
+        Raises UserError where the corpus has no ledgers beside it.
+        """
+        if self.corpus is None:
+            raise UserError("request.origins: found no corpus; allowed is a run that knows its own. Add --corpus.")
+        item_seconds = self.samples / self.sample_rate if self.sample.kind == "audio" and self.sample_rate else None
+        split = self.location.uri.rpartition("/")[2]
+        return origins_of(self.corpus, split if split in SPLITS else SPLIT, item_seconds)
 
     @cached_property
     def array(self) -> Path:

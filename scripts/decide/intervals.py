@@ -234,14 +234,37 @@ def _inflation(runs: np.ndarray, correlation: np.ndarray) -> np.ndarray:
 
 
 def levels(logs: np.ndarray) -> np.ndarray:
-    """Return the log speeds (..., results) as of the mean round, by least squares of result + round."""
+    """Return the log speeds (..., results) as of the mean round, by least squares of result + round.
+
+    The mean is that of the rounds to which a result is `linked`: of others nothing says how fast it would be there.
+    """
     if not np.isnan(logs).any():
         return logs.mean(axis=-1) if logs.size else np.zeros(logs.shape[:-1])
+    there = linked(logs)
     if logs.shape[-2] <= logs.shape[-1]:
         own = _effects(logs)
-        return own + np.nanmean(logs - own[..., None], axis=-2).mean(axis=-1, keepdims=True)
-    of_rounds = _effects(logs.swapaxes(-1, -2))
-    return np.nanmean(logs - of_rounds[..., None, :], axis=-1) + of_rounds.mean(axis=-1, keepdims=True)
+        of_rounds = np.nanmean(logs - own[..., None], axis=-2)
+    else:
+        of_rounds = _effects(logs.swapaxes(-1, -2))
+        own = np.nanmean(logs - of_rounds[..., None, :], axis=-1)
+    return own + np.broadcast_to(of_rounds[..., None, :], there.shape).mean(axis=-1, where=there)
+
+
+def linked(logs: np.ndarray) -> np.ndarray:
+    """Return bool (..., results, rounds): whether a chain of shared rounds leads from a result to a round.
+
+    Between results without such a chain no round says what is the result and what the machine.
+    """
+    there = (~np.isnan(logs)).astype(float)
+    few = there if logs.shape[-2] <= logs.shape[-1] else there.swapaxes(-1, -2)
+    chains = few @ few.swapaxes(-1, -2) > 0
+    while not chains.all():
+        longer = chains.astype(float) @ chains > 0
+        if (longer == chains).all():
+            break
+        chains = longer
+    reached = chains.astype(float) @ few > 0
+    return reached if few is there else reached.swapaxes(-1, -2)
 
 
 def _effects(logs: np.ndarray) -> np.ndarray:

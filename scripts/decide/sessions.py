@@ -4,8 +4,9 @@ A file keeps its blocks and pages, and a process that serves runs its heap, for 
 be some percent faster or slower in all of its rounds than it would be in another session. No number of rounds in one
 session shows that. Between sessions files are placed anew and processes are new (scripts/measure/run_session.py).
 
-The value of a result in a session is its level as of the mean round, by least squares of result + round. Intervals are
-those of rounds (rounds.py) with sessions in place of rounds: the scatter of these values has both parts, between
+The value of a result in a session is its level as of the mean round, by least squares of result + round. Results of a
+session that no chain of shared rounds links are of two sessions for all that follows. Intervals are those of rounds
+(rounds.py) with sessions in place of rounds: the scatter of these values has both parts, between
 sessions and within, and the variance of each result is moderated by that of all. Sessions are hours apart or have other
 files, so that no dependence of neighbouring ones is allowed for.
 
@@ -21,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scripts.common.counting import Round
-from scripts.decide.intervals import levels
+from scripts.decide.intervals import levels, linked
 from scripts.decide.rounds import Speeds, Table
 
 Results = Mapping[Hashable, Speeds]
@@ -30,7 +31,8 @@ Results = Mapping[Hashable, Speeds]
 class Between(NamedTuple):
     """The standard deviation between sessions in percent: of all results together, and of each by itself.
 
-    None of a single session, of a single result, and of a result that is not in every session.
+    None of a single session, of a single result, and of a result that is not in every session; and where a session has
+    results that share no rounds.
     """
 
     pooled: float | None
@@ -55,10 +57,11 @@ def table_of(results: Results, error: float = 0.05) -> Table:
     every = sessions_of(results)
     if len(every) < 2:
         return Table(results, error)
-    values: dict[Hashable, dict[Hashable, float]] = {key: {} for key in results}
+    values: dict[Hashable, dict[tuple[str, int], float]] = {key: {} for key in results}
     for session, of_session in every.items():
-        for key, level in zip(of_session, levels(_logs(of_session)), strict=True):
-            values[key][session] = float(np.exp(level))
+        logs = _logs(of_session)
+        for key, level, rounds in zip(of_session, levels(logs), linked(logs), strict=True):
+            values[key][session, int(rounds.argmax())] = float(np.exp(level))
     return Table(values, error, serial=False)
 
 
@@ -72,7 +75,10 @@ def between(results: Results) -> Between:
     keys = [key for key in results if all(key in one for one in every)]
     if len(every) < 2 or len(keys) < 2:
         return Between(None, dict.fromkeys(results))
-    found = [_values({key: one[key] for key in keys}) for one in every]
+    every = [{key: one[key] for key in keys} for one in every]
+    if not all(linked(_logs(one)).all() for one in every):
+        return Between(None, dict.fromkeys(results))
+    found = [_values(one) for one in every]
     values, within = (np.array(part).T for part in zip(*found, strict=True))  # (results, sessions)
     rest = values - values.mean(axis=1, keepdims=True) - values.mean(axis=0) + values.mean()
     count, own = len(keys), (rest**2).sum(axis=1) / (len(every) - 1)

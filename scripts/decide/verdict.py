@@ -15,6 +15,7 @@ from scripts.decide.choice import Compared
 from scripts.decide.confidence import confidence, lost
 from scripts.decide.goals import expense, goals
 from scripts.decide.panel import asked, compared, devices, had_now, key, main_panel, with_speed
+from scripts.decide.transformed import with_transforms
 
 VERSION = 1  # of verdict.json: raised where a key changes its meaning or goes
 
@@ -81,6 +82,7 @@ def _answer(tables: Tables, device: str) -> dict[str, Any]:
     return found | {
         "sessions": row["sessions"] if row else 0,
         "now": now,
+        "transforms": with_transforms(tables, device),
         "confidence": {**confidence(tables, found, row), "factor": found.pop("factor")},
         "candidates": [_candidate(one, *able[one["id"]]) for one in fast] if able else [],
         "preference": [one["id"] for one in ordered],

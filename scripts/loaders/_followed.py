@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from scripts.common.errors import UserError
+from scripts.loaders._rounded import rounded
 from scripts.loaders._torch import Part, WithTheirCode
 from scripts.loaders._traced import Traced, Tracer
 
@@ -32,7 +33,8 @@ class Followed(NamedTuple):
     substituted: int  # of how many another one was asked for
     worker: int  # the process that made it; -1: that of the training
     batch: Any
-    traced: Traced | None = None  # of an epoch that is compared with its items
+    traced: Traced | None = None  # of an epoch that is compared with its items,
+    rounded: Mapping[int, str] | None = None  # and of its items (_rounded.py)
 
 
 @dataclasses.dataclass
@@ -171,8 +173,9 @@ class Collated:
         if not os.path.exists(self.compared):  # a worker that stays sees so that timed epochs have begun
             self.compared = None
             return self(items)
+        kinds = rounded(items.value)  # before: a collate function may change its items
         batch, traced = self.tracer(items.value)
-        return _followed(items.asked, items.came, batch)._replace(traced=traced)
+        return _followed(items.asked, items.came, batch)._replace(traced=traced, rounded=kinds)
 
 
 class Worked:

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib import import_module, util
 from pathlib import Path
@@ -18,10 +19,12 @@ from typing import Any
 
 from scripts.common.errors import UserError
 from scripts.common.labels import read_labels
-from scripts.common.request import LoaderRequest
+from scripts.common.request import LoaderRequest, epoch_order
 from scripts.common.sample import Sample
 from scripts.common.vocabulary import EXACT, ITEMS, NO_CHECK, SLICE
 from scripts.loaders import _followed as _following, _harness, _torch
+
+MOST_CHANNELS = 32  # of audio: a longer axis is none of channels
 
 
 def imported(module: ModuleType) -> ModuleType:
@@ -99,6 +102,8 @@ def _followed(module: ModuleType, real: ModuleType, request: LoaderRequest) -> I
     labels = dict(zip(("item", "target", "labels"), columns, strict=False))
 
     def epoch(number: int) -> Iterator[dict[str, Any]]:
+        if isinstance(getattr(made, "sampler", None), Shared):
+            made.sampler.set_epoch(number)
         if hasattr(real, "begin"):
             real.begin(made, number)
         if number == 0:
@@ -143,7 +148,26 @@ def _users_loader(real: ModuleType, request: LoaderRequest) -> Any:
 
     dataset = real.dataset(request)
     streamed = isinstance(dataset, IterableDataset)
-    return DataLoader(dataset, shuffle=not streamed or None, **_torch.of_data_loader(vars(request)))
+    sampler = None if streamed or request.world == 1 else Shared(dataset, request)
+    shuffle = None if streamed or sampler else True
+    return DataLoader(dataset, shuffle=shuffle, sampler=sampler, **_torch.of_data_loader(vars(request)))
+
+
+class Shared:
+    """A sampler of the share of a rank: every `world`-th item of one permutation, new in each epoch."""
+
+    def __init__(self, dataset: Any, request: LoaderRequest) -> None:
+        self.request, self.epoch = replace(request, items=len(dataset)), 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes next."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(epoch_order(self.request, self.epoch))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(epoch_order(self.request, self.epoch).tolist())
 
 
 def _data_of(batch: Any, sample: Sample) -> Any:
@@ -239,6 +263,8 @@ def _refused(position: int, item: Any, values: Any, dataset: Any, folder: Path, 
 def _reshaped(shape: tuple[int, ...], sample: Sample) -> str:
     """Return what to do with values of a shape that is not allowed."""
     if sample.kind == "audio":
+        if sum(length > MOST_CHANNELS for length in shape) > 1:
+            return 'features are no audio: write CHECK = "items" into the file, or compute them in a transform'
         if len(shape) != 2:
             return "return one axis"
         return "return audio[:, 0]" if shape[1] == 1 else "mix it down to one channel"

@@ -16,6 +16,7 @@ MOST_PARTS = 16  # of an item, and
 MOST_SEARCHED = 64  # batches of a process in another order than their items: looking for each row takes long
 FEW_VALUES = 8  # below which a row equals an item by chance
 NARROW = ("torch.float16", "torch.bfloat16")
+WIDE = ("torch.float32", "torch.float64")
 Column = list[Any]  # of each row, or item: a tensor without axes of length 1, or what is no number
 
 
@@ -38,7 +39,7 @@ class Tracer:
         """Return the batch of a list of items, and what is known of it; None where nothing is."""
         if not isinstance(items, list) or not 2 <= len(items) <= MOST_ITEMS:
             return self.collate(items), None
-        parts = list(islice(_transposed(items), MOST_PARTS))  # before: a collate function may sort the list
+        parts = parts_of(items)  # before: a collate function may sort the list
         batch = self.collate(items)
         columns = sorted(_columns(batch, len(items)), key=lambda rows: _type(rows[0]) in NARROW)
         return batch, self._traced(parts, columns)
@@ -122,11 +123,21 @@ def _is_order(rows: Column) -> bool:
 
 def _narrowed(part: Column, rows: Column) -> tuple[str, str] | None:
     """Return the types of a part and of its rows, where these have 16 bits and values changed by that."""
-    wide, narrow = _type(part[0]), _type(rows[0])
-    if narrow not in NARROW or wide not in ("torch.float32", "torch.float64"):
+    broad, narrow = _type(part[0]), _type(rows[0])
+    if narrow not in NARROW or not wide(part[0]):
         return None
     changed = any(bool((value.to(rows[0].dtype).to(value.dtype) != value).any()) for value in part)
-    return (wide.removeprefix("torch."), narrow.removeprefix("torch.")) if changed else None
+    return (broad.removeprefix("torch."), narrow.removeprefix("torch.")) if changed else None
+
+
+def wide(value: Any) -> bool:
+    """Return whether a part of an item is a tensor of floats of 32 bits or 64."""
+    return _type(value) in WIDE
+
+
+def parts_of(items: Any) -> list[Column]:
+    """Return each part of all items, MOST_PARTS at most; nothing where they have not all the same number."""
+    return list(islice(_transposed(items), MOST_PARTS))
 
 
 def _type(value: Any) -> str:
@@ -134,7 +145,7 @@ def _type(value: Any) -> str:
 
 
 def _transposed(items: Any) -> Iterator[Column]:
-    """Yield each part of all items; nothing where they have not all the same number."""
+    """Yield each part of all items, as `parts_of` returns them."""
     from scripts.loaders._followed import leaves
 
     found = [[_plain(part) for part in leaves(item)] for item in items]

@@ -252,6 +252,7 @@ def request_for(
 ) -> LoaderRequest:
     """Return what the loader is asked for."""
     known = {"items": corpus.counts[SPLIT], "classes": corpus.classes, "sample_rate": corpus.sample_rate}
+    known["corpus"] = corpus.root
     of_run = {"threads": record["threads"], "seed": record["seed"], "share": share}
     return replace(request_of(module, record["settings"], split, corpus.sample), **known, **of_run)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scripts.common.corpus import to_float
-from scripts.common.vocabulary import EXACT, NO_CHECK, SLICE
+from scripts.common.vocabulary import EXACT, ITEMS, NO_CHECK, SLICE
 from scripts.loaders._followed import leaves
 from scripts.machine import gpu
 from scripts.machine.host import warning
@@ -79,6 +79,7 @@ class OwnVerifier(Verifier):
 
     def __post_init__(self) -> None:
         self.about, self.batches, self.traced = None, 0, []
+        self.rounded: dict[int, set[str]] = {}  # of each part of an item the types that hold all of a batch
         self.places: list[places.Place] = []  # of the verify epoch's pieces,
         self.later: list[places.Place] = []  # and of some in the second epoch
         self.recordings = list(self.corpus.items(self.split)) if self.level == SLICE else []
@@ -94,6 +95,8 @@ class OwnVerifier(Verifier):
         numbers = batch["item"].tolist()
         if followed.traced:
             self.traced.append(followed.traced)
+        for part, name in (followed.rounded or {}).items():
+            self.rounded.setdefault(part, set()).add(name)
         self.seen.update(numbers)
         for part in leaves(batch[OWN]):
             self._look(part, len(numbers))
@@ -202,9 +205,15 @@ class OwnVerifier(Verifier):
             "rough_batches": about.rough if about else 0,
             "swapped": self._swapped(),
             "narrowed": next((list(one.narrowed) for one in self.traced if one.narrowed), None),
+            "items_narrowed": self._items_narrowed(),
             "workers_alike": places.workers_alike(self.places),
             "epochs_alike": places.epochs_alike(self.places, self.later),
         }
+
+    def _items_narrowed(self) -> list[int | str] | None:
+        """Return a part of an item whose values the Dataset itself had in 16 bits, and their type; or None."""
+        known = self.rounded.items() if self.level == ITEMS else ()
+        return next(([part, max(names)] for part, names in sorted(known) if "" not in names), None)
 
     def _swapped(self) -> list[int] | None:
         """Return two parts of an item whose rows come from different items, and in how many batches; or None."""
@@ -281,6 +290,10 @@ def warnings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
         seen = f"an epoch had {found['batches']:,} batches, and len(loader) is {found['said_batches']:,}"
         cause = "a wrong __len__, or a worker that ends early or reads what others read"
         said.append(warning("own-length", seen, cause, "count what each worker delivers, and correct __len__"))
+    if len(set(of_ranks := found.get("rank_batches") or [])) > 1:
+        seen = f"the ranks had {', '.join(f'{count:,}' for count in of_ranks)} batches in the first epoch"
+        cause = "shares of another size, or batches by length: a training waits at the step that a rank does not take"
+        said.append(warning("own-uneven", seen, cause, "give each rank as many batches, or train within DDP's join()"))
     if found["swapped"]:
         one, other, batches = found["swapped"]
         seen = f"in {batches:,} batches the parts {one + 1} and {other + 1} of an item were taken from different items"
@@ -289,6 +302,13 @@ def warnings_of(found: Mapping[str, Any]) -> list[dict[str, str]]:
     if found["narrowed"]:
         seen = "the collate function makes {} of {}".format(*reversed(found["narrowed"]))
         said.append(warning("own-narrowed", seen, "a half() before the batch", "convert on the device, or say so"))
+    if found["items_narrowed"]:
+        part, narrow = found["items_narrowed"]
+        seen = f"the Dataset itself narrows: every value of part {part + 1} of its items is a {narrow}, in a wider type"
+        cause = "a half() or an autocast in the Dataset, or files that hold 16-bit floats"
+        said.append(
+            warning("own-items-narrowed", seen, cause, f"keep them wide, or return {narrow} and save the bytes")
+        )
     if found["workers_alike"]:
         seen = "the workers {} and {} cut their pieces at the same places".format(*found["workers_alike"])
         cause = "a generator made in __init__, which each worker copies"

@@ -27,7 +27,7 @@ from scripts.common.serving import served
 from scripts.common.vocabulary import EXACT, OF_RANKS, SPLIT, VERIFICATION, ranks_of
 from scripts.machine.cores import cores_of_ranks
 from scripts.machine.host import warning
-from scripts.measure import across, checksums, one_run
+from scripts.measure import across, checksums, one_run, own_items, own_ranks
 from scripts.measure.launch import Cause
 from scripts.measure.nodes import nodes_of
 from scripts.measure.record import without_speed
@@ -186,16 +186,23 @@ def joined(
     items = {item.index for item in Corpus(Path(result.corpus)).items(SPLIT)}
     sharing = records[0]["declared"].get("sharing", EXACT)
     problems, counts = records[0]["verification"]["problems"], {}
-    if world > 1:
+    own = own_ranks.together([one["own"] for one in records], orders) if records[0].get("own") else None
+    expected = len(items)
+    if own:
+        expected, named = own["expected"] or own["items"], {"repeated": "doubled", "missing": "missing"}
+        counts = {name: own[of] for name, of in named.items() if own[of] is not None}
+    elif world > 1:
         problems, counts = across.check(orders, items, sharing, result.settings["batch_size"])
     delivered = sum(len(of_rank[0]) for of_rank in orders)
     cores = [found["cores"] for found in left]
     record = {
         **records[0],
-        "verification": {"ok": not problems, "expected": len(items), "delivered": delivered, "problems": problems},
+        "verification": {"ok": not problems, "expected": expected, "delivered": delivered, "problems": problems},
         "ranks": {"world": world, "nodes": nodes_of(result).count, "cores": cores, "sharing": sharing, **counts},
         "warnings": [*_each_once(chain(*(one["warnings"] for one in records))), *_over_budget(result, cores)],
     }
+    if own:
+        record |= {"own": own, "warnings": [*record["warnings"], *own_items.warnings_of(own)]}
     if problems:
         record["times"]["epochs"] = []
         return without_speed(record, "failed", "verification: " + " | ".join(problems), VERIFICATION)

@@ -120,7 +120,7 @@ def measure(
             record["item_lines"] = item_lines.item_lines(module, request)  # after all that is timed
         if run.sound and asked.mode in ("epochs", "run"):
             run.look_back(times)
-        if run.own and record["own"]:
+        if run.own and record["own"] and not wanted.rank:  # of ranks: once they are together
             record["warnings"] = [*record["warnings"], *own_items.warnings_of(record["own"])]
     except Exception as error:
         traceback.print_exc()
@@ -225,7 +225,7 @@ class _Run:
         sink = holding if lasting else holding.sink
         with protocol.verified(self._opened, self.verifier, sink, times, self.clock) as epoch:
             orders = list(self.verifier.orders)
-            if self.verifier.ok and self.wanted.rank:
+            if self.verifier.ok and self.wanted.rank and not self.own:
                 self.verifier.check_epoch(1, [sink.consume(batch) for batch in epoch(1)])
                 orders = self.verifier.orders
             elif self.verifier.ok:
@@ -350,7 +350,7 @@ class _Run:
 
     def times(self) -> Times:
         """Take the loader through the protocol as its task and its cache ask, and ranks that read to their ceiling."""
-        if not self.wanted.rank or self.task != "read":
+        if not self.wanted.rank or self.task != "read" or self.own:  # items of a user's own have another size
             return self._times()
         before = self._ceiling_of_ranks()
         times = self._times()

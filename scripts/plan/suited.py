@@ -8,7 +8,7 @@ from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import Sample
 from scripts.common.settings import asked
-from scripts.common.vocabulary import COLD, EXACT, ONE_PROCESS, TASKS, ranks_of
+from scripts.common.vocabulary import COLD, EXACT, ITEMS, NO_CHECK, ONE_PROCESS, SLICE, TASKS, ranks_of
 
 
 class Never(NamedTuple):
@@ -44,8 +44,9 @@ def never(module: ModuleType, request: LoaderRequest, task: str, cache: str) -> 
     if getattr(module, "CHECK", EXACT) != EXACT:
         if task not in ("read", "iterate"):
             return Never(f"task {task} needs the corpus's items, and this file has items of its own (CHECK)", ("task",))
-        if request.world > 1:
-            return Never("ranks are held to the corpus's items, and this file has items of its own (CHECK)", ("world",))
+        if request.world > 1 and module.CHECK == SLICE:
+            reason = f'pieces of recordings (CHECK = "{SLICE}") are looked at in one process; ranks need "{ITEMS}"'
+            return Never(f'{reason} or "{NO_CHECK}"', ("world",))
         if request.device_prefetch and request.device != "cpu":
             reason = "batches of items of its own (CHECK) are copied when they come, not ahead"
             return Never(reason, ("device_prefetch",))

@@ -64,6 +64,7 @@ from scripts.report.sentences import (
     rows_by_id,
     training_text,
     value_text,
+    with_transform_texts,
 )
 from scripts.report.shown import shown_tables
 from scripts.report.snippets import companions, placed_program
@@ -206,6 +207,7 @@ def context(tables: Mapping[str, Any]) -> dict[str, Any]:
         "how_sure": how_sure(answer),
         "longer": longer(tables, answer),
         "gain": gain(tables, answer),
+        "with_transforms": with_transform_texts(tables, answer),
         "lost": lost_texts(answer),
         "cautions": [caution_text(caution) for caution in answer["cautions"]],
         "companions": [companion(path) for path in companions("\n".join(goal["program"] for goal in goals))],

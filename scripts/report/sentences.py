@@ -180,6 +180,31 @@ def against_text(now: Row, had: Row) -> str:
     return f"{number_text(now['times'])} times the speed of {name} ({times_text(now['low'], now['high'])})"
 
 
+def with_transform_texts(tables: Tables, answer: Row) -> list[str]:
+    """Return what the fastest loader gives beside the current one with each transform, and what without it."""
+    rows, found = rows_by_id(tables), []
+    for one in answer["transforms"]:
+        where = " on the device" if one["transform_in"] == "device" else ""
+        with_it = f"With your transform {one['transform']}{where}: {_led_text(rows, one)}."
+        without = one["without"]
+        found.append(f"{with_it} Without it: {_led_text(rows, without)}." if without else with_it)
+    return found
+
+
+def _led_text(rows: Mapping[str, Row], led: Row) -> str:
+    """Return how the fastest loader compares with the current one."""
+    leader, had = place(rows[led["id"]]), place(rows[led["now"]])
+    if led["id"] == led["now"]:
+        return f"{leader}, your current loader, is the fastest"
+    if led["low"] is None:
+        return f"{leader} gives {number_text(led['times'])} times the speed of {had} (too few rounds for an interval)"
+    if led["low"] <= 1 <= led["high"]:
+        return f"{leader} is not distinguishable from {had}"
+    return (
+        f"{leader} gives {number_text(led['times'])} times the speed of {had} ({times_text(led['low'], led['high'])})"
+    )
+
+
 def caution_text(caution: Row) -> str:
     """Return a caution in a sentence."""
     return _filled(CAUTIONS[caution["code"]], caution["values"])

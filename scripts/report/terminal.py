@@ -28,6 +28,7 @@ from scripts.report.sentences import (
     target_text,
     training_text,
     transform_texts,
+    with_transform_texts,
 )
 from scripts.report.shown import of_each_loader
 from scripts.report.texts import interval_text, place, rank_text, times_text
@@ -84,6 +85,8 @@ def _first(tables: Tables, answer: Row) -> Iterator[tuple[int, str, str]]:
     yield 0, headline(tables, answer), _BOLD
     yield 0, how_sure(answer) + _longer(tables, answer), ""
     if text := gain(tables, answer):
+        yield 0, text, ""
+    for text in with_transform_texts(tables, answer):
         yield 0, text, ""
     for text in lost_texts(answer):
         yield 0, f"Lost: {text}", _RED

@@ -211,6 +211,28 @@ def test_rounds_that_a_result_lacks():
     assert high / low == pytest.approx(exp(2 * 2.571 * levels.std(ddof=1) / sqrt(6)), rel=0.02)
 
 
+def test_results_that_share_no_round_keep_their_own_level():
+    """Nothing says how fast one would have been in the rounds of the other: no level, no interval, no rank."""
+    table = Table({"a": {0: 109.0}, "b": {1: 1471.0}})
+    assert [table.center(key).speed for key in "ab"] == pytest.approx([109, 1471])
+    assert table.compare("b", "a") == (pytest.approx(1471 / 109), None, None)
+    assert table.leading() == ["a", "b"] and table.behind("b") == inf
+    assert [table.rank_interval(key) for key in "ab"] == [(1, 2), (1, 2)]
+
+
+def test_a_chain_of_shared_rounds_levels_its_results_alone():
+    """b is linked to c by a, in slow rounds and fast ones; d and e are beside them, by more rounds than results."""
+    results = {
+        **{"a": {0: 100.0, 1: 200.0, 2: 400.0}, "b": {0: 50.0}, "c": {2: 200.0}},
+        **{"d": {3: 1000.0, 4: 4000.0}, "e": {4: 40.0}},
+    }
+    for more in ({}, {"f": {5: 7.0}, "g": {5: 7.0}}):  # with more results than rounds too
+        table = Table({**results, **more})
+        assert [table.center(key).speed for key in "abcde"] == pytest.approx([200, 100, 100, 2000, 20])
+        assert table.compare("a", "d") == (pytest.approx(0.1), None, None)
+        assert table.compare("d", "e").ratio == pytest.approx(100)
+
+
 def test_how_far_behind_each_is_at_least():
     random = np.random.default_rng(12)
     logs = log(100) + random.normal(0, 0.02, (6, 6)) - np.array([[0, 0, 0.03, 2, 2, 0.5]]).T

@@ -72,6 +72,19 @@ def test_what_two_sessions_do_not_share_has_no_interval():
     assert between(speeds).own["b"] is None
 
 
+def test_results_that_share_a_session_but_no_round_are_not_compared_by_it():
+    """Each ran alone in rounds of every session; c shares the rounds of a, and is compared with it."""
+    speeds = {"a": {}, "b": {}, "c": {}}
+    for session in range(4):
+        first, other = (Round(f"main-{session}", 10 * session + number) for number in range(2))
+        speeds["a"][first], speeds["c"][first], speeds["b"][other] = 109.0 + session, 50.0 + session / 2, 1471.0
+    table = table_of(speeds, FINAL_ERROR)
+    assert table.compare("b", "a")[1:] == (None, None) and table.rank_interval("b") == (1, 3)
+    assert table.compare("a", "c").faster
+    assert table.center("b").speed == pytest.approx(1471) and 109 < table.center("a").speed < 112
+    assert between(speeds).pooled is None
+
+
 @pytest.mark.parametrize("state", [0.0, 0.02, 0.05])
 def test_the_deviation_between_sessions_is_that_which_was_planted(state):
     rng = np.random.default_rng(5)

@@ -660,6 +660,66 @@ def test_a_collate_function_is_compared_with_its_items(tmp_path, corpus, placed,
     assert said_of(module, replace(request, compared_epochs=0), corpus) == set(), "of a timed run nothing is compared"
 
 
+ROUND = """
+class Round(Files):
+    def __getitem__(self, index):
+        audio, chance = torch.from_numpy(np.resize(self.read(index), 4000)), np.random.default_rng(index)
+        bands = torch.from_numpy(np.abs(np.fft.rfft(audio.reshape(20, 200)))).float()
+        {item}
+
+def dataset(request):
+    return Round(request)
+"""
+BY_BATCH = """
+    def __getitems__(self, indices):
+        return [self[index] for index in indices]
+
+
+def dataset(request):"""
+NARROWED = {"own-items-narrowed"}
+OF_ITEMS = {  # how an item ends, and the codes of what is said: audio is int16 / 32,768
+    "half and back": ("return audio.half().float(), index", NARROWED),
+    "half and back, quiet": ("return (0.001 * audio).half().float()", NARROWED),
+    "half and back, the second part, in float64": ("return index, audio.half().double()", NARROWED),
+    "bfloat16 and back": ("return {'audio': audio.bfloat16().float(), 'item': index}", NARROWED),
+    "a spectrogram in float16": ("return bands.half().float()", NARROWED),
+    "float16 by NumPy, few values an item": ("return audio[:200].numpy().astype(np.float16).astype(np.float32)",
+                                             NARROWED),
+    "16-bit audio": ("return audio, index", set()),
+    "quiet 16-bit audio": ("return (audio * 32768).clamp(-2048, 2047) / 32768", set()),
+    "8-bit audio": ("return (audio * 128).round() / 128", set()),
+    "8-bit audio of other gains": ("return (audio * 128).round() / 128 * 2.0 ** -(index % 12)", set()),
+    "12-bit audio": ("return (audio * 2048).round() / 2048", set()),
+    "mu-law": ("return audio.sign() * (256 ** ((audio.abs() * 127).round() / 127) - 1) / 255", set()),
+    "an image": ("return torch.from_numpy(chance.integers(256, size=(3, 40, 40), dtype=np.uint8)) / 255", set()),
+    "a normalised image": ("return (torch.from_numpy(chance.integers(256, size=(3, 40, 40))) / 255 - 0.45) / 0.22",
+                           set()),
+    "a spectrogram": ("return bands.log1p()", set()),
+    "float16, which says so": ("return audio.half(), index", set()),
+    "counts beside audio": ("return audio, torch.arange(4000.0), torch.zeros(2000)", set()),
+    "one item that is loud": ("return audio if index == 3 else audio.half().float()", set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_ITEMS)
+def test_a_dataset_that_narrows_by_itself_is_named(tmp_path, corpus, placed, name):
+    end, codes = OF_ITEMS[name]
+    module, request = opened(tmp_path, corpus, placed, "items", ROUND.replace("{item}", end), workers=2)
+    assert said_of(module, request, corpus) == codes
+    whole = ROUND.replace("def dataset(request):", BY_BATCH)
+    module, request = opened(tmp_path, corpus, placed, "items", whole.replace("{item}", end))
+    assert said_of(module, request, corpus) == codes
+
+
+def test_what_the_corpus_holds_is_narrowed_by_no_dataset(tmp_path, corpus, placed):
+    """A piece is the recording's, bit by bit; of the rate alone nothing is judged."""
+    for check in ("slice", "none"):
+        text = ROUND.replace("{item}", "return audio.half().float()[None]")
+        module, request = opened(tmp_path, corpus, placed, check, text)
+        verifier = verified(module, request, corpus)
+        assert verifier.found()["items_narrowed"] is None
+
+
 def test_equal_labels_may_come_from_any_item(tmp_path, corpus, placed):
     text = PARTS.replace("index % 4", "7") + "    return padded(audio), torch.tensor(labels[1:] + labels[:1])\n"
     module, request = opened(tmp_path, corpus, placed, "items", text)
@@ -877,3 +937,12 @@ def test_what_cannot_be_with_items_of_ones_own_is_known_before(tmp_path, corpus,
     found = never(module, request, task, cache)
     assert found is not None and name in found.settings and "CHECK" in found.reason
     assert never(module, replace(request, device="cpu", share=Share()), "read", "warm") is None
+
+
+@pytest.mark.parametrize("check", ["items", "none"])
+def test_ranks_may_have_items_of_ones_own_but_no_pieces(tmp_path, corpus, placed, check):
+    text = SHAPES["the whole file, then a crop"][1]
+    module, request = opened(tmp_path, corpus, placed, check, text, share=Share(1, 2))
+    assert never(module, request, "read", "warm") is None
+    module.CHECK = "slice"
+    assert never(module, request, "read", "warm").settings == ("world",)

@@ -9,17 +9,19 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import soundfile
 import yaml
 
 from scripts.common import plugins
-from scripts.common.corpus import Corpus
+from scripts.common.corpus import SPLITS, Corpus
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
+from scripts.common.ledger import LedgerRow, write_ledger
 from scripts.common.plan_file import CALL
 from scripts.common.request import LoaderRequest
-from scripts.kinds import image
+from scripts.kinds import audio as audio_kind, image
 from scripts.loaders import _own, _own_epochs
 from scripts.loaders._bundle import Program
 from scripts.machine.folders import location_of
@@ -27,6 +29,7 @@ from scripts.measure import by_hand, one_run
 from scripts.measure.run import _one_line
 from scripts.measure.runner import Runner
 from scripts.plan.experiment import Plan
+from scripts.prepare import build_corpus
 from scripts.tables import ranking, records
 from scripts.tables.ranking import run_row
 from tests.support.loader_cases import write_format
@@ -179,6 +182,8 @@ ALLOWED = ", allowed is float32 (samples,) or (1, samples): "
 ITEMS = [
     (f"np.stack([{READ}] * 2)", "float32 (2, 1600)", "mix it down to one channel"),
     (f"torch.tensor({READ})[:, None]", "float32 (1600, 1)", "return audio[:, 0]"),
+    ("np.zeros((1024, 128), np.float32)", "float32 (1024, 128)", 'features are no audio: write CHECK = "items" into'),
+    ("np.zeros((1, 64, 500), np.float32)", "float32 (1, 64, 500)", "features are no audio"),
     (f"{READ}[None, None]", "float32 (1, 1, 1600)", "return one axis"),
     (READ.replace(', dtype="float32"', ""), "float64 (1600,)", "read with dtype='float32'"),
     (f"torch.tensor({READ}).half()", "float16 (1600,)", "read with dtype='float32'"),
@@ -223,6 +228,81 @@ def test_a_dataset_goes_to_workers_that_are_no_forks(placed, tmp_path, method):
         with module.open_epochs(request_for(placed, **how)) as epoch:
             found.append([batch["audio"].clone() for batch in epoch(0)])
     assert all(torch.equal(*both) for both in zip(*found, strict=True)) and "start_method" in module.SETTINGS
+
+
+ORIGINS = """
+import soundfile
+from torch.utils.data import Dataset
+
+FORMAT = "wav"
+
+
+class Pieces(Dataset):
+    def __init__(self, request):
+        self.origins, self.rate = request.origins, request.sample_rate
+
+    def __getitem__(self, index):
+        path, start, frames = self.origins[index]
+        return soundfile.read(path, frames, round(start * self.rate), dtype="float32")[0]
+
+
+def dataset(request):
+    return Pieces(request)
+"""
+
+
+@pytest.fixture(scope="module")
+def long_recordings(tmp_path_factory):
+    """A corpus of the workflow's form: two recordings that are cut, a part of one, and one that the store holds."""
+    results = tmp_path_factory.mktemp("long")
+    clips, corpus = results / "clips" / "own", results / "corpus" / "own"
+    (clips / "store").mkdir(parents=True)
+    chance, rows = np.random.default_rng(3), []
+    for name, folder, seconds in (
+        ("a#1.flac", results, 0.5),
+        ("b.flac", results, 0.43),
+        ("c.flac", clips / "store", 0.2),
+    ):
+        audio = chance.integers(-(2**15), 2**15, round(16_000 * seconds), dtype=np.int16)
+        soundfile.write(folder / name, audio, 16_000)
+        path = name if folder != results else str(results / name)
+        rows.append(LedgerRow(name, "fetched", path=path, cut=name != "c.flac", labels=["x"]))
+    rows.append(LedgerRow("late", "fetched", path=rows[0].path, start_seconds=0.25, cut=True, labels=["y"]))
+    write_ledger(clips / "ledger-0000.csv", rows)
+    kind = {"sample_rate": 16_000, "seconds": 0.0703125, "min_seconds": 0.01}  # 1,125 samples: ids round its places
+    build_corpus.build(
+        clips / "ledger-0000.csv", audio_kind.Kind(**kind), 1, clips / "store", corpus / "shards" / "0000"
+    )
+    words = ["--shards-dir", corpus / "shards", "--count", 1, "--validation", 0.3, "--out", corpus]
+    words += ["--kind", "audio", "--kind-options", json.dumps(kind)]
+    subprocess.run([*program_line("index_corpus"), *map(str, words)], check=True)
+    write_format(Corpus(corpus), "wav", results / "wav", readers=1)
+    return results
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_dataset_may_seek_in_what_the_items_were_made_of(long_recordings, tmp_path, split):
+    """Bit for bit, by the places that the request names."""
+    corpus = Corpus(long_recordings / "corpus" / "own")
+    (tmp_path / "mine.py").write_text(ORIGINS)
+    module = _own_epochs.imported(_own.declared("mine", str(tmp_path / "mine.py")))
+    sys.path.remove(str(tmp_path))
+    of_split = {"items": corpus.counts[split], "sample": corpus.sample, "classes": corpus.classes}
+    known = {"sample_rate": 16_000, "corpus": corpus.root, "shuffle": False, "workers": 1}
+    request = LoaderRequest(location_of(long_recordings / "wav" / split), **of_split, **known)
+    items = list(corpus.items(split))
+    assert len(items) == len(request.origins) > 0
+    assert [one.frames for one in request.origins] == [item.frames for item in items]
+    with module.open_epochs(request) as epoch:
+        delivered = np.concatenate([batch["audio"].numpy() for batch in epoch(0)])
+    assert all(np.array_equal(row, corpus.delivered(item)) for row, item in zip(delivered, items, strict=True))
+
+
+def test_a_corpus_without_its_ledgers_names_no_origins(placed):
+    request = replace(request_for(placed), corpus=placed / "corpus")
+    for one, words in ((request, "found no ledger in"), (replace(request, corpus=None), "found no corpus")):
+        with pytest.raises(UserError, match=f"request.origins: {words}"):
+            _ = one.origins
 
 
 @pytest.mark.parametrize("item", GOOD_ITEMS)

@@ -284,6 +284,77 @@ def test_a_run_of_two_processes_is_one_record(tmp_path, corpus, formats):
     assert min(record["ceiling"].values()) > record["items_per_second"], "a step of 2 ms is far below any memory"
 
 
+OWN_RANKS = """
+import numpy as np
+from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
+
+FORMAT = "memmap"
+CHECK = "items"
+
+
+class Mine(Dataset):
+    def __init__(self, request):
+        self.audio = np.load(request.array, mmap_mode="r")
+
+    def __len__(self):
+        return len(self.audio)
+
+    def __getitem__(self, index):
+        return self.audio[index].copy(), index
+
+
+"""
+SAMPLED = """
+def loader(request):
+    data = Mine(request)
+    sampler = DistributedSampler(data, request.world, request.rank, drop_last=True)
+    return DataLoader(data, {batch}, sampler=sampler)
+
+
+def begin(loader, epoch):
+    loader.sampler.set_epoch(epoch)
+"""
+SHARED = "def dataset(request):\n    return Mine(request)\n"
+OF_OWN_RANKS = {  # of 34 items: the file's end; batches of each rank; repeated, missing; codes of warnings
+    "a sampler of its own": (SAMPLED.format(batch="request.batch_size"), [3, 3], (0, 0), set()),
+    "shares by feedrate": (SHARED, [3, 3], (0, 0), set()),
+    "a rank with larger batches": (SAMPLED.format(batch="8 - 4 * request.rank"), [3, 5], (0, 0), {"own-uneven"}),
+    "a sampler that knows no ranks": (
+        "def loader(request):\n    return DataLoader(Mine(request), request.batch_size, shuffle=True)\n",
+        [5, 5], (34, 0), {"own-doubled"}),
+    "a share that is forgotten": (
+        SAMPLED.format(batch="request.batch_size").replace("request.world,", "2 * request.world,"),
+        [1, 1], (0, 18), {"own-missing"}),
+    "no numbers": ('CHECK = "none"\n' + SHARED, [3, 3], (None, None), set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_OWN_RANKS)
+def test_ranks_of_a_loader_of_the_users_own_are_one_record(tmp_path, corpus, formats, name):
+    text, batches, (repeated, missing), codes = OF_OWN_RANKS[name]
+    (tmp_path / "mine.py").write_text(OWN_RANKS + text)
+    words = "--loader", "mine", "--file", str(tmp_path / "mine.py")
+    record = record_of(corpus, formats, tmp_path / "0.json", *words)
+    assert (record["status"], record["reason"]) == ("ok", None)
+    assert record["own"]["rank_batches"] == batches and record["ceiling"] is None
+    assert (record["ranks"].get("repeated"), record["ranks"].get("missing")) == (repeated, missing)
+    said = {one["code"] for one in record["warnings"] if one["code"].startswith("own-")}
+    assert said - {"own-padding"} == codes
+    delivered = 34 + (repeated or 0) - (missing or 0)
+    assert record["verification"] == {"ok": True, "expected": 34, "delivered": delivered, "problems": []}
+    assert all(epoch["items"] == delivered for epoch in record["times"]["epochs"]) and record["items_per_second"] > 0
+
+
+def test_a_proof_of_ranks_sees_an_order_of_their_own_that_does_not_change(tmp_path, corpus, formats):
+    (tmp_path / "mine.py").write_text(
+        OWN_RANKS + SAMPLED.format(batch="request.batch_size").partition("\n\ndef begin")[0]
+    )
+    words = "--loader", "mine", "--file", str(tmp_path / "mine.py"), "--mode", "proof"
+    record = record_of(corpus, formats, tmp_path / "0.json", *words)
+    assert record["status"] == "ok" and record["own"]["rank_batches"] == [3, 3]
+    assert {one["code"] for one in record["warnings"]} - {"own-padding"} == {"own-order"}
+
+
 def test_the_in_memory_ceiling_of_ranks_is_what_all_read_at_once():
     epoch = {"seconds": 1.0, "gap_seconds": 0.1, "items": 10, "arrivals_seconds": [1.0], "batch_items": [10]}
     sampled = {"begin": 0.0, "end": 1.0, "readings": []}

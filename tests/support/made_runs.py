@@ -112,6 +112,9 @@ def run_record(made: Made, repeat: int, dataset: str = "demo") -> dict[str, Any]
             record["spans"] = run_spans(made.workers or 0)
         faults = {"read_bytes": 4096, "minor_faults": 900, "major_faults": 3}
         record["resources"] = {"cpu_seconds": 1.5, "cpu_seconds_per_1000_items": 1500 / speed, "cores": 1.5, **faults}
+        if made.options.get("transform"):
+            where = {"device": "device"}.get(made.options.get("transform_in"), "worker" if made.workers else "process")
+            record["transformed"] = {"in": where, "random": False, "size": 0.5}
         if made.others:
             record["resources"] |= {"others_percent": made.others[repeat], "stolen_percent": 0.0}
     return record

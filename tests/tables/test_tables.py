@@ -479,6 +479,20 @@ def test_runs_from_which_others_took_the_machine_are_left_out(tmp_path):
     assert [row["counts"] for row in tables["runs"] if row["loader"] == "b"] == [True, False, True, True]
 
 
+def test_results_of_which_no_round_counts_for_both_are_shown_as_they_ran(tmp_path):
+    made = [
+        Made("a", "ram", [109.0, 30.0], others=[0.0, 50.0]),
+        Made("b", "ram", [500.0, 1471.0], others=[50.0, 0.0]),
+    ]
+    tables = tables_of(tmp_path, made)
+    rows = {row["loader"]: row for row in tables["ranking"]}
+    assert [rows[name]["items_per_second"] for name in "ab"] == pytest.approx([109, 1471])
+    assert [rows[name]["highest"] for name in "ab"] == [109.0, 1471.0]
+    assert rows["a"]["slower_low"] is None and rows["a"]["rank"] is None
+    answer = tables["verdict"]["answers"][0]
+    assert answer["form"] == "noisy" and answer["at_most_times"] is None and answer["slower"] is None
+
+
 def test_a_result_that_something_outside_works_for_is_told_and_keeps_its_runs(tmp_path):
     quiet = {"others": [0.0, 2.0, 1.0]}
     made = [Made(name, "ram", [100.0, 101.0, 102.0], **quiet) for name in "ab"]

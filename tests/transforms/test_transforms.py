@@ -132,6 +132,41 @@ def test_what_is_random_is_the_same_whichever_process_does_it(corpus, placed, na
     assert not any(torch.equal(rows[0], found[1, item][0]) for (number, item), rows in found.items() if number == 0)
 
 
+OWN_RANDOM = """
+import random
+import numpy as np
+import torch
+
+
+def item(audio):
+    return audio * (1 + random.random()) * float(1 + np.random.rand()) + torch.rand(1)
+"""
+
+
+@pytest.mark.parametrize("text", [OWN_RANDOM, OWN_RANDOM.replace("def item", "def batch")])
+def test_what_is_random_in_a_file_of_ones_own_is_seeded_by_seed_epoch_and_item(corpus, placed, tmp_path, text):
+    """Whichever process or loader does it; and each of the three changes what comes."""
+    (tmp_path / "mine.py").write_text(text)
+    entries, found = {"mine": {"file": str(tmp_path / "mine.py")}}, {}
+    for loader, workers, seed in (("npy", 2, 0), ("npy", 0, 0), ("ring", 0, 0), ("soundfile", 1, 0), ("npy", 0, 1)):
+        request = asked(corpus, placed, loader, "mine", entries, workers=workers)
+        request.applied.seed = seed
+        with opened(plugins.load("loaders", loader), request) as epoch:
+            for number in range(2):
+                sink = TransformedSink("cpu", request.applied, corpus)
+                for batch in epoch(number):
+                    sink.consume(batch)
+                    for item, row in zip(batch["item"].tolist(), batch["audio"], strict=True):
+                        found.setdefault((seed, number, item), []).append(row.clone())
+    assert {len(rows) for (seed, *_), rows in found.items() if not seed} == {4}
+    assert all(torch.allclose(rows[0], row, atol=1e-6) for rows in found.values() for row in rows)
+    offsets = [rows[0][0, :8].tolist() for rows in found.values()]
+    assert len({tuple(one) for one in offsets}) == len(offsets), "other seeds, epochs and items draw otherwise"
+    batch["audio"] = batch["audio"] * 1.01
+    with pytest.raises(ValueError, match="is not what it makes of that item"):
+        TransformedSink("cpu", request.applied, corpus).consume(batch)
+
+
 @pytest.mark.parametrize(
     ("loader", "how"),
     [
