@@ -42,9 +42,9 @@ def truth_of(codec: str) -> Callable[..., Any]:
     """Return `truth` of numbered files of a codec with loss."""
 
     def truth(folder: Path, position: int, frames: int, sample: Any) -> Any:
-        """Return int16 (channels, frames): what is to be delivered of a recording, by the pinned decoder."""
-        from scripts.formats._encoded import ENCODINGS, decode
+        """Return float32 (channels, frames), full scale 32768: what is to be delivered of a recording."""
+        from scripts.formats._encoded import ENCODINGS, truth
 
-        return decode(folder / f"{position:06}.{ENCODINGS[codec].ending}", sample.shape[0], frames)
+        return truth(folder / f"{position:06}.{ENCODINGS[codec].ending}", sample.shape[0], frames)
 
     return truth

@@ -1,6 +1,6 @@
 """Audio in the codecs that people keep it in: writing it, and the one decoding that counts as its truth."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +26,8 @@ class Encoding(NamedTuple):
 ENCODINGS = {
     # Lossless, at the level that flac and FFmpeg have as their default.
     "flac": Encoding("flac", Codec("flac", "flac", "s16", {}), None),
-    # 128 kbit/s in stereo, LAME's default, at its quality 7, which takes half of the time. A Xing tag tells the delay. LAME
-    # makes it softer, by a factor of 0.95.
+    # 128 kbit/s in stereo, LAME's default, at its quality 7, which takes half of the time. A Xing tag tells the delay.
+    # LAME makes it softer, by a factor of 0.95.
     "mp3": Encoding("mp3", Codec("mp3", "libmp3lame", "s16p", {"compression_level": "7"}), 64),
     # 128 kbit/s in stereo: below 64 kbit/s in mono libopus codes a part as speech, of which FFmpeg's own decoder and
     # libopus make other samples, by up to half of full scale. Opus codes 48 kHz, and gives back that alone.
@@ -118,13 +118,41 @@ def decode(path: Path, channels: int, frames: int | None = None) -> np.ndarray:
     return pcm[:, :frames]
 
 
-def _decoded(path: Path, channels: int) -> Iterator[np.ndarray]:
-    """Yield int16 (channels, n). Of Opus and Vorbis by the libraries of their authors, which libsndfile has.
+def truth(path: Path, channels: int, frames: int) -> np.ndarray:
+    """Return float32 (channels, frames), full scale 32768, as decoded: neither rounded nor saturated.
+
+    Of a file that `encode` wrote. Raises as `decode` does.
+    """
+    values = np.concatenate([np.zeros((channels, 0), np.float32), *_decoded(path, channels, scaled)], axis=1)
+    if values.shape[1] < frames:
+        raise ValueError(f"{path}: {values.shape[1]} samples instead of {frames}")
+    return values[:, :frames]
+
+
+def scaled(values: np.ndarray) -> np.ndarray:
+    """Return float32, full scale 32768."""
+    return values.astype(np.float32) if values.dtype == np.int16 else values * np.float32(32768)
+
+
+def _to_int16(values: np.ndarray) -> np.ndarray:
+    """Return int16: what a decoder gives in that form or as float of full scale 1."""
+    if values.dtype == np.int16:
+        return values
+    return np.clip(np.rint(scaled(values)), -32768, 32767).astype(np.int16)
+
+
+Form = Callable[[np.ndarray], np.ndarray]
+
+
+def _decoded(path: Path, channels: int, form: Form = _to_int16) -> Iterator[np.ndarray]:
+    """Yield (channels, n) in a form. Of Opus and Vorbis by the libraries of their authors, which libsndfile has.
 
     FFmpeg's own decoders differ from them: of Vorbis in recordings of a single page, and of Opus at low bit rates.
     """
-    if path.suffix not in (".ogg", ".opus"):
-        yield from decode_blocks(path, channels)
+    with open(path, "rb") as file:
+        ogg = file.read(4) == b"OggS"
+    if not ogg:
+        yield from decode_blocks(path, channels, form)
         return
     import soundfile
 
@@ -132,10 +160,10 @@ def _decoded(path: Path, channels: int) -> Iterator[np.ndarray]:
         if file.channels != channels:
             raise ValueError(f"{path}: {file.channels} channels instead of {channels}")
         for block in file.blocks(file.samplerate, dtype="float32", always_2d=True):
-            yield _to_int16(block.T)
+            yield form(block.T)
 
 
-def decode_blocks(path: Path, channels: int) -> Iterator[np.ndarray]:
+def decode_blocks(path: Path, channels: int, form: Form = _to_int16) -> Iterator[np.ndarray]:
     """Yield int16 (channels, n) from the begin of a file that `encode` wrote, to its end.
 
     By FFmpeg, which leaves out the encoder's delay as the container tells it, on one thread and without seeking; what
@@ -158,15 +186,6 @@ def decode_blocks(path: Path, channels: int) -> Iterator[np.ndarray]:
             values = frame.to_ndarray()
             if not frame.format.is_planar:
                 values = values.reshape(-1, channels).T
-            pcm = _to_int16(values)[:, : int(min(left, frame.samples))]
+            pcm = form(values)[:, : int(min(left, frame.samples))]
             left -= pcm.shape[1]
             yield pcm
-
-
-def _to_int16(values: np.ndarray) -> np.ndarray:
-    """Return int16: what a decoder gives in that form or as float of full scale 1."""
-    if values.dtype == np.int16:
-        return values
-    scaled = values * np.float32(32768)
-    np.rint(scaled, out=scaled)
-    return np.clip(scaled, -32768, 32767, out=scaled).astype(np.int16)

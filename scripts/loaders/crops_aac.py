@@ -5,8 +5,8 @@ Each piece is sought and decoded by a library of your choice, the option `decode
 """
 
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS
-from scripts.loaders._crops import decoders, limit
 from scripts.loaders._declared import simplify
+from scripts.loaders._pieces import decoders, limit
 from scripts.loaders._plain.crops import Files, crop_loader
 from scripts.loaders._plain.pieces import reader_of
 
@@ -14,7 +14,7 @@ FORMAT = "aac"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "transfer")
-OPTIONS = decoders("pyav", "torchcodec", "torchcodec_aligned", "spdl_aligned", "pyav_whole", "torchaudio")
+OPTIONS = decoders("pyav", "torchcodec_aligned", "spdl_aligned", "pyav_whole", "torchaudio")
 VALUE_LIMIT = limit("aac")
 
 

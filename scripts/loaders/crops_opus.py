@@ -5,8 +5,8 @@ Each piece is sought and decoded by a library of your choice, the option `decode
 """
 
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS
-from scripts.loaders._crops import decoders, limit
 from scripts.loaders._declared import simplify
+from scripts.loaders._pieces import decoders, limit
 from scripts.loaders._plain.crops import Files, crop_loader
 from scripts.loaders._plain.pieces import reader_of
 
@@ -14,16 +14,7 @@ FORMAT = "opus"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "transfer")
-OPTIONS = decoders(
-    "pyav",
-    "soundfile",
-    "soundfile_aligned",
-    "torchcodec",
-    "torchcodec_aligned",
-    "spdl_aligned",
-    "soundfile_whole",
-    "torchaudio",
-)
+OPTIONS = decoders("soundfile_aligned", "torchcodec_aligned", "pyav", "spdl_aligned", "soundfile_whole", "torchaudio")
 VALUE_LIMIT = limit("opus")
 
 
