@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 PROTOCOL = 18  # raise it when a change to the protocol of a run makes older runs incomparable
-REPORT = 6  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
+REPORT = 7  # raise it when plan.json, tables, figures or pages of the same runs become others: they are made again
 SPLIT, VALIDATION = "train", "validation"
 CROPS = "crops"  # the kind of data of which each epoch delivers other pieces
 SPIN_COUNT = "1000"  # GOMP_SPINCOUNT of what is measured: turns of libgomp's waiting loop, some microseconds

@@ -18,7 +18,7 @@ PLACE = "worker"  # of a result whose options name none
 
 
 def with_transforms(tables: Tables, device: str) -> list[dict[str, Any]]:
-    """Return what the leader gives beside the current loader (`report.now`), of each transform and place of work.
+    """Return how the leader compares with the current loader (`report.now`), for each transform and place of work.
 
     `id` is the leader's result, `now` the current loader's; `times`, `low` and `high` say how many times faster the
     first is. `without` has the same without a transform, or None: the current loader has no speed there.

@@ -16,9 +16,10 @@ LEAST_DISTINCT = 1000  # values of a part in a batch that are beyond the grid of
 
 
 def rounded(items: Any) -> dict[int, str]:
-    """Return of each wide part of a list of items, or of a batch made whole, the narrow type that holds all its values.
+    """Return the narrow type that holds all values of a wide part, by the number of the part.
 
-    An empty name: some value is in none of these types. A part of which too little is known is left out.
+    `items`: a list of them, or a batch that its data set made as a whole. An empty name: some value is in none of these
+    types. A part of which too little is known is left out.
     """
     parts = parts_of(items if isinstance(items, list) else [items])
     of_part = ((number, _type_of(part)) for number, part in enumerate(parts) if all(map(wide, part)))

@@ -25,6 +25,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.common.settings import settings_text
 from scripts.common.text import number_text, percent_text
+from scripts.common.vocabulary import CHECKS
 from scripts.machine import folders
 from scripts.measure import runner
 from scripts.measure.nodes import Nodes, check_name
@@ -131,7 +132,10 @@ def lines_of(record: Mapping[str, Any], result: Result) -> Iterator[str]:
         yield f"{name}: --mode {result.mode} measures no speed"
     if record["au_percent"] is not None:
         yield f"AU: {percent_text(record['au_percent'])}"
-    if record["verification"] and record["verification"]["ok"]:
+    if record.get("own"):
+        held = CHECKS[record["declared"]["check"]].about
+        yield f"Looked at: {record['own']['items']:,} items; {held}"
+    elif record["verification"] and record["verification"]["ok"]:
         yield f"Verified: each of {record['verification']['expected']:,} items came once, with right data and labels"
     if said := record.get("item_lines") and item_lines.text(item_lines.columns(record)):
         yield from _wrapped(said)

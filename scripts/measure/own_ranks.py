@@ -14,7 +14,7 @@ FIRST = ("swapped", "narrowed", "items_narrowed", "workers_alike")  # of the fir
 
 
 def together(ranks: Sequence[Found], orders: Sequence[Sequence[Sequence[int]]]) -> dict[str, Any]:
-    """Return what `own` of a record is of all ranks, with the batches of each in `rank_batches`.
+    """Return one `own` of a record for all ranks, with the batches of each in `rank_batches`.
 
     `orders`: of each rank, of each epoch, the items in the order of their delivery; the first epoch counts.
     """

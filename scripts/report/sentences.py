@@ -181,7 +181,7 @@ def against_text(now: Row, had: Row) -> str:
 
 
 def with_transform_texts(tables: Tables, answer: Row) -> list[str]:
-    """Return what the fastest loader gives beside the current one with each transform, and what without it."""
+    """Return a text for each transform: how the fastest loader compares with the current one, and how without it."""
     rows, found = rows_by_id(tables), []
     for one in answer["transforms"]:
         where = " on the device" if one["transform_in"] == "device" else ""

@@ -2,10 +2,11 @@
 
 import pytest
 
-from scripts.report import terminal
+from scripts.report import render_report, terminal
 from scripts.report.sentences import answer_of, with_transform_texts
 from tests.support.made_runs import Made
-from tests.support.made_verdicts import other, runs, tables_of
+from tests.support.made_verdicts import other, runs, tables_of, transformed
+from tests.support.report_pages import blank_pictures
 
 
 def made(loader: str, speed: float, transform: str = "", where: str = "worker", of=runs, **more) -> Made:
@@ -42,6 +43,13 @@ def test_the_leader_with_a_transform_stands_beside_that_without(tmp_path):
     assert "Without it: fast on disk gives 50.0 times the speed of mine on disk (4" in text
     assert max(len(sentence.split()) for sentence in text.split(". ")) <= 25
     assert any(line.startswith("With your transform mel") for line in terminal.answer_lines(tables, False))
+
+
+def test_the_page_says_it_too(tmp_path):
+    tables, answer = answered(tmp_path, transformed(), "c")
+    blank_pictures(tmp_path / "figures")
+    html = render_report.render(tables, tmp_path / "figures")
+    assert with_transform_texts(tables, answer)[0] in html
 
 
 def test_places_of_work_are_apart_and_scenarios_too(tmp_path):

@@ -17,7 +17,8 @@ from scripts.common.request import Share
 from scripts.formats._users import format_of
 from scripts.loaders import _followed, _own, _own_epochs
 from scripts.machine.folders import location_of
-from scripts.measure import own_items
+from scripts.measure import by_hand, own_items
+from scripts.plan.results import Result
 from scripts.plan.suited import never
 from scripts.prepare import write_format as write_format_module
 from scripts.tables import item_lines
@@ -918,6 +919,9 @@ def test_a_run_by_hand_says_beside_the_speed_what_was_counted(tmp_path, corpus, 
     said = item_lines.text(item_lines.columns(record))
     assert said.startswith("An item takes") and "(mine.py:" in said
     assert record["own"]["substituted"] > 0
+    lines = [*by_hand.lines_of(record, Result(settings={}, corpus=""))]
+    assert "Looked at: 30 items; each item is a piece of its recording, bit by bit" in lines
+    assert not any("right data and labels" in line for line in lines)
     assert "own-substituted" in [one["code"] for one in record["warnings"]]
 
 

@@ -25,7 +25,7 @@ from scripts.plan.yaml_file import check_file
 from scripts.report import render_report
 from scripts.report.terminal import answer_lines, baseline_lines, machines_lines, ranking_lines
 from tests.support.made_runs import example, session
-from tests.support.made_verdicts import FORMS, beside_others, tables_of
+from tests.support.made_verdicts import FORMS, beside_others, tables_of, transformed
 from tests.support.programs import PROJECT
 from tests.support.report_pages import blank_pictures, report_of
 
@@ -43,6 +43,7 @@ def terminal() -> str:
             "everything, ten times": tables_of(root / "whole", whole.pop("made"), "torchaudio", **whole),
             "three runs, some failed and skipped": tables_of(root / "short", short, bounds=bounds),
             **{name: tables_of(root / name, made(), "c") for name, made in FORMS.items()},
+            "with a transform and without": tables_of(root / "transformed", transformed(), "c"),
             "a machine that became slower": tables_of(root / "slower", FORMS["clear"](), bounds={("cpu", 32): SLOWER}),
             "beside an earlier session and another machine": beside_others(root),
         }

@@ -57,6 +57,17 @@ def nothing() -> list[Made]:
     return [Made(name, "disk", [outcome]) for name, outcome in (("a", "failed"), ("b", "skipped"), ("c", None))]
 
 
+def transformed() -> list[Made]:
+    """Return three loaders with a transform and without: it takes most of the time, so that they are nearly alike."""
+    of_read = {"a": 5000.0, "b": 1200.0, "c": 100.0}
+    with_it = {"a": 160.0, "b": 150.0, "c": 80.0}
+    options = {"transform": "mine", "transform_in": "worker"}
+    made = [Made(name, "disk", (other if name == "b" else runs)(speed)) for name, speed in of_read.items()]
+    for name, speed in with_it.items():
+        made.append(Made(name, "disk", (other if name == "b" else runs)(speed), options=options))
+    return made
+
+
 def beside_others(root: Path) -> dict[str, Any]:
     """Return the tables of a session beside an earlier one, another machine and a published table."""
     noise = (1.0, 1.01, 0.99, 1.005, 0.995)
