@@ -207,7 +207,7 @@ def _from_iterable(loader: Any, inner: Any, request: LoaderRequest) -> Iterator[
 def _first_batch(loader: Any) -> Batch:
     """Return a batch that this process has made: of the first item, again and again."""
     try:
-        first = loader.dataset[0]
+        first = loader.dataset[0] if hasattr(loader.dataset, "__len__") else next(iter(loader.dataset))
     except NotImplementedError:  # torch raises it for a data set that can only be iterated
         first = next(iter(loader.dataset))
     return first if loader.batch_size is None else loader.collate_fn([first] * loader.batch_size)
