@@ -11,7 +11,7 @@ BLOCK_BYTES = 32_000_000  # of a record batch or row group at most, and so of me
 BLOCK_ROWS = 100  # of a record batch of audio, by the library's own default
 
 
-def features(corpus: Corpus) -> Any:
+def features() -> Any:
     """Return the columns of the library's table."""
     from datasets import Audio, Features, List, Value
 
@@ -25,7 +25,7 @@ def write(corpus: Corpus, split: str, paths: Iterable[tuple[Path, int]], open_wr
     """
     import pyarrow as pa
 
-    columns = features(corpus)
+    columns = features()
     rows = _rows(corpus, split)
     size = max(1, min(BLOCK_ROWS, BLOCK_BYTES // corpus.sample.stored_bytes))
     for path, left in paths:

@@ -25,7 +25,7 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     from scripts.common.files import write_json
     from scripts.formats._shards import shard_sizes
 
-    columns = _huggingface.features(corpus)
+    columns = _huggingface.features()
     sizes = shard_sizes(corpus.counts[split], BYTES_PER_ITEM(corpus.sample), readers=1)
     names = [f"data-{number:05}-of-{len(sizes):05}.arrow" for number in range(len(sizes))]
     paths = zip((out / name for name in names), sizes, strict=True)

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS
 from scripts.loaders._declared import DECODING as STAGES, OF_ENCODED_ROWS as OPTIONS, simplify
-from scripts.loaders._plain.huggingface import collated, decode_by_soundfile, decode_by_torchcodec
+from scripts.loaders._plain.huggingface import collated, decode_of
 
 FORMAT = "hf_arrow"
 REQUIRES = ("torch", "datasets", "numpy")
@@ -21,11 +21,7 @@ LIFETIME = "lasting"
 
 def make_loader(data, key, shape, dtype, classes, decoder, seed, **how):
     """Return a DataLoader over a saved Dataset."""
-    if decoder == "soundfile":
-        decode = decode_by_soundfile
-    else:
-        decode = decode_by_torchcodec
     dataset = load_from_disk(str(data)).cast_column(key, Audio(decode=False))
     generator = torch.Generator().manual_seed(seed)
-    collate = collated(decode, key, shape, dtype, classes)
+    collate = collated(decode_of(decoder), key, shape, dtype, classes)
     return DataLoader(dataset, shuffle=True, generator=generator, collate_fn=collate, **how)

@@ -8,6 +8,14 @@ from scripts.common import plugins
 from tests.support.forked import in_a_fork
 
 
+@pytest.fixture(autouse=True)
+def no_pause(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the 5 s for which Hugging Face's library sleeps at the end of an epoch."""
+    given = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    if given.get("loader") == "hf_stream":
+        monkeypatch.setattr("datasets.config.SLEEP_TIME_ON_THREADS_SHUTDOWN", 0.01)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a test of such a loader in a fork; leave others to pytest."""

@@ -23,6 +23,13 @@ def decode_by_torchcodec(audio, row):
     row[0, len(found) :] = 0
 
 
+def decode_of(decoder):
+    """Return the function that decodes a file."""
+    if decoder == "soundfile":
+        return decode_by_soundfile
+    return decode_by_torchcodec
+
+
 def collated(decode, key, shape, dtype, classes):
     """Return a function that makes a batch of the library's rows, each decoded into its row of the batch."""
     labels_of = labelled(classes)
