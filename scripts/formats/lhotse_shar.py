@@ -3,8 +3,8 @@
 The folder holds `recording.000000.tar`, ... and `cuts.000000.jsonl`, ... of consecutive items, whose counts differ by
 at most one. An item is two members of the tar, numbered by its position: `000000000.wav`, the corpus's file byte for
 byte, and `000000000.json`, its Recording. A line of the manifest is its MonoCut, whose custom fields are `classes`, the
-target first, and `item`, the index in the corpus's manifest. The library's own writer would encode the audio anew, from
-float32 scaled by 32767: that is not lossless.
+target first, and `item`, the index in the corpus's manifest. The library's own writer makes FLAC by default, which is
+smaller and takes longer to decode; WAV is what the other formats of files hold.
 """
 
 import json
