@@ -9,6 +9,12 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
     """Write the files and label arrays of one split into the empty folder `out`."""
     from scripts.common.labels import write_labels
 
+    write_files(corpus, split, out, progress)
+    write_labels(corpus, split, out)
+
+
+def write_files(corpus: Corpus, split: str, out: Path, progress: Progress) -> None:
+    """Write the numbered files of one split into the empty folder `out`."""
     for position, item in enumerate(corpus.items(split)):
         source, copy = corpus.root / item.path, out / f"{position:06}.{corpus.sample.ending}"
         try:
@@ -16,7 +22,6 @@ def write(corpus: Corpus, split: str, out: Path, readers: int, progress: Progres
         except OSError:
             copy.write_bytes(source.read_bytes())
         progress(1)
-    write_labels(corpus, split, out)
 
 
 def read(out: Path, corpus: Corpus) -> Rows:

@@ -19,6 +19,8 @@ LIBRARIES = {
 }
 DECODER = {"decoder": {"enum": list(LIBRARIES), "default": "simplejpeg", "requires": LIBRARIES}}  # of images
 SHUFFLE = {"shuffle_buffer": {"type": "integer", "minimum": 1, "default": 1000}}
+OF_ENCODED_ROWS = {"decoder": {"enum": ["soundfile", "torchcodec"], "default": "soundfile"}}
+OF_ENCODED_ROWS["decoder"]["requires"] = {name: name for name in OF_ENCODED_ROWS["decoder"]["enum"]}
 OF_WAV_SHARDS = {"decoder": {"enum": ["wave", "soundfile"], "default": "wave"}, **SHUFFLE}
 # The ORDER of an epoch by WebDataset, LitData and MosaicML Streaming.
 SHARDS = "shards in random order, then a shuffle buffer"

@@ -123,7 +123,7 @@ def _epochs(loader: Any, module: ModuleType, request: LoaderRequest, kept: Batch
                 "(docs/own_loader.md)."
             )
         return _from_epochs(loader, request, kept)
-    if isinstance(inner.dataset, IterableDataset):
+    if isinstance(inner.dataset, IterableDataset) or getattr(module, "SAMPLES", False):
         return _from_iterable(loader, inner, request)
     _check_order(loader)
     return _from_map(inner, module, request)
@@ -187,7 +187,7 @@ def _from_map(loader: Any, module: ModuleType, request: LoaderRequest) -> Iterat
 
 @contextmanager
 def _from_iterable(loader: Any, inner: Any, request: LoaderRequest) -> Iterator[Callable[[int], Iterator[Batch]]]:
-    """Yield the epoch function of a DataLoader whose Dataset orders its items itself, from epoch to epoch."""
+    """Yield the epoch function of a DataLoader whose Dataset, or sampler, orders the items, from epoch to epoch."""
     if "read" in request.without:
         _again(inner.dataset, request)
     kept = _first_batch(inner) if "transfer" in request.without else None
@@ -205,9 +205,13 @@ def _from_iterable(loader: Any, inner: Any, request: LoaderRequest) -> Iterator[
 
 
 def _first_batch(loader: Any) -> Batch:
-    """Return a batch that this process has made: of the first item, again and again."""
+    """Return a batch that this process has made: of the first item, again and again, or a sampler's first."""
+    from torch.utils.data import IterableDataset
+
+    if not isinstance(loader.dataset, IterableDataset):
+        return loader.dataset[next(iter(loader.sampler))]
     try:
-        first = loader.dataset[0]
+        first = loader.dataset[0] if hasattr(loader.dataset, "__len__") else next(iter(loader.dataset))
     except NotImplementedError:  # torch raises it for a data set that can only be iterated
         first = next(iter(loader.dataset))
     return first if loader.batch_size is None else loader.collate_fn([first] * loader.batch_size)
@@ -217,18 +221,27 @@ def _again(dataset: Any, request: LoaderRequest) -> None:
     """Have a process get its first item, or batch, as often as its share has items: reading is left out."""
     share = -(-request.items // (request.world * max(1, request.workers)))
 
+    kept = _torch.AgainByBatch(None, sent=request.workers > 0)
+
+    def batch(self: Any, where: Any) -> Batch:  # of a sampler that chooses it
+        kept.kept = kept.kept or super(kind, self).__getitem__(where)
+        return kept.__getitems__(range(len(where)))
+
     def items(self: Any) -> Iterator[Any]:
         found = super(kind, self).__iter__()
         first = next(found, None)
         if isinstance(first, Mapping) and "target" in first and getattr(first["target"], "ndim", 0):
-            kept = _torch.AgainByBatch(None, sent=request.workers > 0)
             kept.kept, size = first, len(first["target"])
             for start in range(0, share, size):
                 yield kept.__getitems__(list(range(min(size, share - start))))
         elif first is not None:
             yield from itertools.repeat(first, share)
 
-    kind = type(type(dataset).__name__, (type(dataset),), {"__iter__": items})
+    kind = type(
+        type(dataset).__name__,
+        (type(dataset),),
+        {"__iter__": items} if hasattr(dataset, "__iter__") else {"__getitem__": batch},
+    )
     dataset.__class__ = kind
 
 

@@ -179,6 +179,8 @@ class AgainByBatch(Again):
     def __getitems__(self, positions: list[int]) -> Batch:
         if self.kept is None:
             self.kept = self.dataset.__getitems__(positions)
+        if isinstance(self.kept, list):  # of items, which are still to be collated
+            return self.kept[: len(positions)]
         rows = ((name, tensor[: len(positions)]) for name, tensor in self.kept.items())
         if self.sent:  # new memory, unfilled: what is in shared memory already would be sent for free
             import torch

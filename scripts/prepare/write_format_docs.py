@@ -32,7 +32,8 @@ A format is the folder `results/formats/DATASET/FORMAT/`, with a folder for each
 - An item *as it is delivered* is, of audio, float32 (1, samples), padded with zeros or cut to the fixed length.
   *Stored values* are those of the corpus, of audio int16; `frames` is the natural length.
 - Names and types are given for audio. Other data has `image` or `array` in place of `audio`, with its type and shape.
-- All formats but `tensordict` and `webdataset` have three label arrays beside the data. `item.npy`, int64 (n,), is the
+- Formats have three label arrays beside the data, but for `tensordict`, `webdataset` and those of Hugging Face and
+  Lhotse, which hold labels themselves. `item.npy`, int64 (n,), is the
   index in the manifest; `target.npy`, int64 (n,), is the first class. `labels.npy`, float32 (n, classes), is multi-hot.
 - Values are little-endian.
 
