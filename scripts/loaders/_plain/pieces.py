@@ -176,8 +176,8 @@ def read_by_spdl(path, start, row):
     """Read a piece by SPDL, as its guide has it: it decodes from the place on, with nothing before it.
 
     Of lossy codecs the first 0.1 s is wrong, by thousands of 1/32768; 7 % of the pieces of Vorbis lack up to 1,000
-    samples at their beginning. Its seconds count from the file's time stamps, as torchcodec's do: MP3 with a Xing tag comes
-    1,105 samples early. Errors: MP3 from 0 on, a start below 0.0001 s but 0, a piece behind the end.
+    samples at their beginning. Its seconds count from the file's time stamps, as torchcodec's do: MP3 with a Xing
+    tag comes 1,105 samples early. Errors: MP3 from 0 on, a start below 0.0001 s but 0, a piece behind the end.
     """
     import spdl.io
 
