@@ -22,7 +22,7 @@ def put(samples, row, start=0):
 def read_by_soundfile(path, start, row):
     """Read a piece by libsndfile, which seeks to the sample. It has no AAC.
 
-    It can get the beginning wrong, by thousands of 1/32768: of Vorbis in 1 % of the pieces, most near the end
+    It can get the beginning wrong, by thousands of 1/32768: of Vorbis in 1 % of the pieces
     (libsndfile#885), of MP3 of 16 kbit/s in 92 %, of 128 kbit/s in none. The aligned form does not.
     """
     import soundfile
@@ -175,9 +175,9 @@ def read_by_pyav_whole(path, start, row):
 def read_by_spdl(path, start, row):
     """Read a piece by SPDL, as its guide has it: it decodes from the place on, with nothing before it.
 
-    Of lossy codecs the first 0.1 s is wrong, by thousands of 1/32768; 7 % of the pieces of Vorbis begin with a gap of
-    up to 1,000 samples. Its seconds count from the file's time stamps, as torchcodec's do: MP3 with a Xing tag comes
-    1,105 samples early. Errors: MP3 from 0 on, a start below 0.0001 s but 0, a piece behind the end.
+    Of lossy codecs the first 0.1 s is wrong, by thousands of 1/32768; 7 % of the pieces of Vorbis lack up to 1,000
+    samples at their beginning. Its seconds count from the file's time stamps, as torchcodec's do: MP3 with a Xing
+    tag comes 1,105 samples early. Errors: MP3 from 0 on, a start below 0.0001 s but 0, a piece behind the end.
     """
     import spdl.io
 
