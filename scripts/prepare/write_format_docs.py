@@ -18,6 +18,7 @@ END = "<!-- end -->"  # of a generated table
 EXAMPLES = {  # whose bytes the page names: of the first kind that a format is for
     "audio": ("10 s of audio", audio(160_000)),
     "image": ("224 x 224 pixels", plugins.load("kinds", "image").Kind((224, 224)).sample),
+    "crops": ("a piece: 3 s of stereo at 48 kHz", plugins.load("kinds", "crops").Kind(48_000, 3, 0, channels=2).sample),
 }
 _HEAD = """\
 # What each format writes
