@@ -9,7 +9,6 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from importlib import import_module, util
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 from scripts.common.errors import UserError
 from scripts.common.labels import read_labels
-from scripts.common.request import LoaderRequest, epoch_order
+from scripts.common.request import LoaderRequest
 from scripts.common.sample import Sample
 from scripts.common.vocabulary import EXACT, ITEMS, NO_CHECK, SLICE
 from scripts.loaders import _followed as _following, _harness, _torch
@@ -157,17 +156,19 @@ class Shared:
     """A sampler of the share of a rank: every `world`-th item of one permutation, new in each epoch."""
 
     def __init__(self, dataset: Any, request: LoaderRequest) -> None:
-        self.request, self.epoch = replace(request, items=len(dataset)), 0
+        self.items, self.share, self.seed, self.epoch = len(dataset), request.share, request.seed, 0
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch comes next."""
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return len(epoch_order(self.request, self.epoch))
+        return len(self.share.of(range(self.items)))
 
     def __iter__(self) -> Iterator[int]:
-        return iter(epoch_order(self.request, self.epoch).tolist())
+        import numpy as np
+
+        return iter(self.share.of(np.random.default_rng([self.seed, self.epoch]).permutation(self.items)).tolist())
 
 
 def _data_of(batch: Any, sample: Sample) -> Any:
