@@ -1,6 +1,6 @@
 """AAC files of whole recordings: 64 kbit/s a channel, in MP4 with an edit list that tells the delay and the length.
 
-The folder holds `000000.m4a`, ..., and `frames.npy`, the length of each recording in samples. Loaders are
+The folder holds `000000.m4a`, ..., and `frames.npy`, int64 (n,), the length of each recording in samples. Loaders are
 held to what FFmpeg makes of a file from its beginning: other decoders differ in the last bits, and some in time.
 """
 

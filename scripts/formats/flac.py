@@ -1,6 +1,6 @@
 """FLAC files of whole recordings: without loss, about half of the bytes of 16-bit PCM.
 
-The folder holds `000000.flac`, ..., and `frames.npy`, the length of each recording in samples.
+The folder holds `000000.flac`, ..., and `frames.npy`, int64 (n,), the length of each recording in samples.
 """
 
 from scripts.formats._codec_files import files_of

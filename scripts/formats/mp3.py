@@ -1,6 +1,6 @@
 """MP3 files of whole recordings: 64 kbit/s a channel, by LAME, with a tag that tells the encoder's delay.
 
-The folder holds `000000.mp3`, ..., and `frames.npy`, the length of each recording in samples. Loaders are
+The folder holds `000000.mp3`, ..., and `frames.npy`, int64 (n,), the length of each recording in samples. Loaders are
 held to what FFmpeg makes of a file from its beginning: other decoders differ in the last bits, and some in time.
 """
 

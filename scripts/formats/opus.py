@@ -1,6 +1,6 @@
 """Opus files of whole recordings: 32 kbit/s a channel, at 48 kHz, in Ogg.
 
-The folder holds `000000.opus`, ..., and `frames.npy`, the length of each recording in samples. Loaders are
+The folder holds `000000.opus`, ..., and `frames.npy`, int64 (n,), the length of each recording in samples. Loaders are
 held to what FFmpeg makes of a file from its beginning: other decoders differ in the last bits, and some in time.
 """
 

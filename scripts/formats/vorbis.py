@@ -1,6 +1,6 @@
 """Vorbis files of whole recordings: about 64 kbit/s a channel, in Ogg.
 
-The folder holds `000000.ogg`, ..., and `frames.npy`, the length of each recording in samples. Loaders are
+The folder holds `000000.ogg`, ..., and `frames.npy`, int64 (n,), the length of each recording in samples. Loaders are
 held to what FFmpeg makes of a file from its beginning: other decoders differ in the last bits, and some in time.
 """
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from scripts.common import plugins
-from scripts.kinds import image
+from scripts.kinds import crops, image
 from scripts.prepare import write_format_docs as write_docs
 from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import write_format
@@ -30,8 +30,9 @@ def test_a_format_says_its_files_and_their_type(name):
 
 @pytest.mark.parametrize("name", can_be_tested("formats"))
 def test_the_files_that_it_names_are_those_that_it_writes(name, tmp_path):
-    of_images = "audio" not in plugins.kinds(plugins.load("formats", name))
-    corpus = make_corpus(tmp_path / "corpus", items=12, seconds=0.1, kind=image.Kind((16, 16)) if of_images else None)
+    first = plugins.kinds(plugins.load("formats", name))[0]
+    kind = {"image": image.Kind((16, 16)), "crops": crops.Kind(48_000, 0.1, 0.0, items="crops")}.get(first)
+    corpus = make_corpus(tmp_path / "corpus", items=12, seconds=0.1, kind=kind)
     write_format(corpus, name, tmp_path / name, readers=1)
     about = plugins.load("formats", name).__doc__.partition("\n\n")[2].partition("`read`")[0]
     first = [file for file in FILE.findall(about) if not re.search(r"0*[1-9]", file) and file not in OTHERS]

@@ -1,5 +1,6 @@
 """The contract of the loaders of pieces of recordings: each at its place, another one in each epoch."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from scripts.loaders._plain.crops import Places
 from scripts.measure.pieces import Pieces, decoded_by
 from scripts.measure.sink import Sink
 from scripts.measure.verify import Verifier
+from tests.loaders.test_programs import program, run_program, warm  # noqa: F401
 from tests.support.isolated_cases import can_be_tested
 from tests.support.loader_cases import BATCH_SIZE, Placed, nothing_left_open, request_for
 from tests.support.made_corpus import make_corpus
@@ -177,3 +179,38 @@ def test_the_places_of_a_program_are_those_that_are_measured(placed):
         assert (starts >= 0).all() and (starts <= np.maximum(request.frames - request.samples, 0)).all()
     assert (starts_of(request, 0) != starts_of(replace(request, seed=1), 0)).any()
     assert [item.frames for item in pieces.items] == request.frames.tolist()
+
+
+CHECK = """
+import sys as _sys
+
+import numpy as _numpy
+
+if __name__ == "__main__":
+    _found = {}
+    for _epoch in range(2):
+        _batches = [{name: rows.numpy().copy() for name, rows in _batch.items()} for _batch in loader]
+        _found |= {f"{_name}{_epoch}": _numpy.concatenate([_one[_name] for _one in _batches]) for _name in _batches[0]}
+    _numpy.savez(_sys.argv[1], **_found)
+"""
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_program_delivers_the_pieces_that_are_measured(placed, warm, tmp_path, loader):  # noqa: F811
+    """In the same order and at the same places as what is measured; two epochs."""
+    if placed.corpus.sample.shape[0] == 1:
+        pytest.skip("stereo is enough")
+    request, pieces = ask(placed, loader, workers=2, seed=3)
+    text = program(loader, request.data, 3, sample=placed.corpus.sample, workers=2) + CHECK
+    out = tmp_path / "found.npz"
+    done = run_program(text, "loaders", tmp_path, out, environment=os.environ, warm=warm)
+    assert done.returncode == 0, done.stderr[-3000:]
+    limit = plugins.value_limit(plugins.load("loaders", loader), request.options, request.sample)
+    with np.load(out) as found:
+        for epoch in range(2):
+            places = epoch_order(request, epoch).tolist()
+            assert found[f"start{epoch}"].tolist() == [start for _, start in places]
+            for (position, start), row in zip(places, found[f"audio{epoch}"], strict=True):
+                recording = placed.corpus.stored(pieces.items[position])
+                right = crops.piece(recording, start + placed.corpus.shift, request.sample)
+                assert np.abs(right - row).max() * 32768 <= limit

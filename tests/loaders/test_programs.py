@@ -20,7 +20,7 @@ from scripts.common.corpus import Corpus
 from scripts.common.location import PATH
 from scripts.common.sample import Sample, audio
 from scripts.common.settings import TABLE, by_hand
-from scripts.kinds import image
+from scripts.kinds import crops, image
 from scripts.loaders import _bundle, _program
 from scripts.plan.sweep import combinations
 from tests.common.test_isolated import installed_or_skip
@@ -77,7 +77,10 @@ def settings_of(loader: str, workers: int = 2, device: str = "cpu", pin_memory: 
 
 def sample_of(loader: str) -> Sample:
     """Return what the items are that a loader reads: of audio where it can."""
-    return audio(160_000) if "audio" in plugins.kinds(plugins.load("loaders", loader)) else IMAGES.sample
+    kinds = plugins.kinds(plugins.load("loaders", loader))
+    if "crops" in kinds:
+        return crops.Kind(48_000, 3, 0, channels=2).sample
+    return audio(160_000) if "audio" in kinds else IMAGES.sample
 
 
 def program(loader: str, data="/data", seed=0, versions=None, more=None, sample=None, **settings) -> str:
@@ -109,10 +112,12 @@ def another(loader: str, options: dict) -> bool:
 
 
 # With workers; without, where settings are null, of those that have workers; the other values of each choice.
-CASES = [case(loader, 2, {}) for loader in LOADERS]
+# Those of recordings: tests/loaders/test_crops.py.
+OF_ITEMS = [loader for loader in LOADERS if sample_of(loader).kind != "crops"]
+CASES = [case(loader, 2, {}) for loader in OF_ITEMS]
 CASES += [
     case(loader, 0, options)
-    for loader in LOADERS
+    for loader in OF_ITEMS
     for options in [one for one in other_values(loader) if another(loader, one)] or [{}]
     if options or program(loader, workers=0) != program(loader, workers=2)
 ]
@@ -174,7 +179,7 @@ def test_a_program_delivers_every_item_once_bit_identical(
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("loader", OF_ITEMS)
 def test_a_program_on_a_gpu(corpus, images, placed, stores, tmp_path, loader):
     """Each by an interpreter of its own: CUDA can be used in no fork of a process that has used it."""
     skip_what_is_no_gpus_concern(plugins.load("loaders", loader))
