@@ -2,11 +2,12 @@
 
 The order of an epoch is made of shards in random order, of which each worker reads up to ten at a time, and a shuffle
 buffer of 1,000 items, as the library has it: it fills, then gives half of its items. Each worker has its own shards and
-its own short batch; with fewer shards than workers the rest deliver nothing (`dataset.reshard()` makes shards of row
-groups). Ranks have shards of their own where these divide by their number; otherwise each reads all and keeps its
-share. Its time goes into copies of the encoded items: out of the file, into the buffer, out of it, into Python's bytes.
+its own short batch. With fewer shards than workers the rest of them would deliver nothing: the plan writes one for each
+worker of each rank; of your own files `dataset.reshard()` makes shards of row groups. Ranks have shards of their own
+where these divide by their number; otherwise each reads all and keeps its share. Its time goes into copies of the
+encoded items: out of the file, into the buffer, out of it, into Python's bytes.
 
-Since version 5, an epoch that reads several shards at a time ends with a pause of 5 s, by which the library avoids a
+In version 5.2, an epoch that reads several shards at a time ends with a pause of 5 s, by which the library avoids a
 crash (apache/arrow#45214): set `input_shards: 1` where an epoch is short. `decoder` is that of hf_map.
 
 `IterableDataset.from_parquet` is `load_dataset("parquet", streaming=True)` of local files without its request to the

@@ -18,7 +18,7 @@ def decode_by_soundfile(audio, row):
 
 def decode_by_torchcodec(audio, row):
     """The same, by the library's own feature Audio."""
-    found = Audio().decode_example(audio).get_all_samples().data[0, : row.shape[1]]
+    found = Audio().decode_example(audio).get_all_samples().data[0, : row.shape[1]].numpy()
     row[0, : len(found)] = found
     row[0, len(found) :] = 0
 
