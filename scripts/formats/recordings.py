@@ -1,6 +1,7 @@
 """16-bit WAV files of whole recordings: the corpus itself, numbered. A piece of one is found by its place.
 
-The folder holds `000000.wav`, ..., the corpus's files byte for byte, and `frames.npy`, int64 (n,), the length of each recording in samples.
+The folder holds `000000.wav`, ..., the corpus's files byte for byte, and `frames.npy`, int64 (n,), the length of each
+recording in samples.
 """
 
 from scripts.formats._files import read, write  # noqa: F401

@@ -208,7 +208,7 @@ def test_a_program_delivers_the_pieces_that_are_measured(placed, warm, tmp_path,
     limit = plugins.value_limit(plugins.load("loaders", loader), request.options, request.sample)
     with np.load(out) as found:
         for epoch in range(2):
-            places = epoch_order(request, epoch).tolist()
+            places = epoch_order(request, epoch + 1).tolist()  # the program has had one
             assert found[f"start{epoch}"].tolist() == [start for _, start in places]
             for (position, start), row in zip(places, found[f"audio{epoch}"], strict=True):
                 recording = placed.corpus.stored(pieces.items[position])
