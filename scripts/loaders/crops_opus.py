@@ -18,6 +18,13 @@ OPTIONS = decoders("soundfile_aligned", "torchcodec_aligned", "pyav", "spdl_alig
 VALUE_LIMIT = limit("opus")
 
 
+def never(request):
+    """Return why it cannot run, or None: Opus codes 48 kHz, and gives back that alone."""
+    if request.sample_rate not in (None, 48_000):
+        return f"Opus has 48,000 Hz, and audio.sample_rate is {request.sample_rate:,}: set 48000, or take another codec"
+    return None
+
+
 def make_loader(data, shape, decoder, seed, **how):
     """Return a DataLoader over pieces of numbered opus files."""
     return crop_loader(Files(data, shape, "opus", reader_of(decoder)), seed, **how)

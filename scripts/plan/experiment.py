@@ -243,7 +243,9 @@ class Plan:
             return found
         if reason := transforms.unsuited(self.transform(settings), self.kind):
             return Never(reason, ("transform",))
-        request = request_of(module, settings, self.location(tier, loader), self.sample)
+        request = request_of(
+            module, settings, self.location(tier, loader), self.sample, self.kind_options.get("sample_rate")
+        )
         return never(module, request, scenario.task, scenario.cache)
 
     def _ladder_steps(self) -> list[ladder.LadderStep]:

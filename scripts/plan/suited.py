@@ -8,7 +8,7 @@ from scripts.common.location import PATH, Location
 from scripts.common.request import LoaderRequest, Share
 from scripts.common.sample import Sample
 from scripts.common.settings import asked
-from scripts.common.vocabulary import COLD, EXACT, ITEMS, NO_CHECK, ONE_PROCESS, SLICE, TASKS, ranks_of
+from scripts.common.vocabulary import COLD, CROPS, EXACT, ITEMS, NO_CHECK, ONE_PROCESS, SLICE, TASKS, ranks_of
 
 
 class Never(NamedTuple):
@@ -41,6 +41,9 @@ def never(module: ModuleType, request: LoaderRequest, task: str, cache: str) -> 
         if task in ONE_PROCESS:
             reason = f"{task} trains in one process; their training is sweep.task: [ddp]"
         return Never(f"{request.world} ranks: {reason}", ("task", "cache", "world"))
+    if hasattr(module, "OWN_FILE") and kind == CROPS and module.CHECK == EXACT:
+        reason = "a file of your own delivers pieces of recordings of its own choice: write CHECK = "
+        return Never(f'{reason}"slice", "items" or "none" in it (docs/own_loader.md)')
     if getattr(module, "CHECK", EXACT) != EXACT:
         if task not in ("read", "iterate"):
             return Never(f"task {task} needs the corpus's items, and this file has items of its own (CHECK)", ("task",))
@@ -57,12 +60,19 @@ def never(module: ModuleType, request: LoaderRequest, task: str, cache: str) -> 
     return Never(reason, ("device", *request.options) if request.options else ()) if reason else None
 
 
-def request_of(module: ModuleType, settings: Mapping[str, Any], location: Location, sample: Sample) -> LoaderRequest:
-    """Return what a loader is asked for, as far as it is known without data."""
+def request_of(
+    module: ModuleType,
+    settings: Mapping[str, Any],
+    location: Location,
+    sample: Sample,
+    sample_rate: int | None = None,
+) -> LoaderRequest:
+    """Return what a loader is asked for, as far as it is known without data. `sample_rate`: Hz, of audio."""
     return LoaderRequest(
         location=location,
         items=0,
         sample=sample,
+        sample_rate=sample_rate,
         classes=0,
         **asked(settings),
         share=Share(world=ranks_of(settings)),

@@ -6,9 +6,10 @@ from typing import Any
 
 from scripts.common.groups import grouped
 from scripts.common.text import bytes_text, duration_text, number_text, percent_text
+from scripts.common.vocabulary import CROPS
 from scripts.decide.utilisation import TARGET_AU_PERCENT
 from scripts.report.commands import lengthened
-from scripts.report.texts import au_text, place, times_text, unusual_settings
+from scripts.report.texts import au_text, kind_of, place, times_text, unusual_settings
 from scripts.tables.stages import decoding_seconds
 
 MOST_NAMED = 4  # results by name; the rest is counted
@@ -155,6 +156,9 @@ def gain(tables: Tables, answer: Row) -> str:
     rows, now, step = rows_by_id(tables), answer["now"], tables["verdict"]["yours"]["step_ms"]
     row = rows[answer["choice"]]
     speed = f"It delivers {number_text(row['items_per_second'])} items/s"
+    if kind_of(tables) == CROPS:
+        seconds = row["items_per_second"] * tables["dataset"]["corpus"]["seconds"]
+        speed += f" ({number_text(seconds)} s of audio a second)"
     if now and now["id"] == answer["choice"]:
         speed += ", and is your current loader"
     elif now:

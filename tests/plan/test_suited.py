@@ -115,3 +115,17 @@ def test_a_run_by_hand_gives_the_same_reason(tmp_path):
     record = one_run.measure(module, result)
     found = never(module, request_of(module, result.settings, place, corpus.sample), "augment", "warm")
     assert (record["status"], record["reason"]) == ("skipped", found.reason)
+
+
+def test_recordings_are_a_kind_of_their_own_and_opus_has_one_rate(raw):
+    audio = {"items": "crops", "seconds": 0.5, "sample_rate": 44_100, "channels": 2}
+    plan = Plan({**raw, "audio": audio, "loaders": ["crops_opus", "crops_flac", "npy"]})
+    assert plan.kind == "crops" and plan.sample.shape == (2, 22_050)
+    assert {result.loader for result in plan.results} == {"crops_flac"}
+    assert [row["loader"] for row in plan.skipped] == ["crops_opus"] and "48,000 Hz" in plan.skipped[0]["reason"]
+    assert any("npy" in notice for notice in plan.notices)
+
+
+def test_clips_have_one_channel(raw):
+    with pytest.raises(UserError, match=r"audio\.channels: found 2 with audio\.items: clips"):
+        Plan({**raw, "audio": {"channels": 2}})
