@@ -357,6 +357,12 @@ def value_limit(module: ModuleType, settings: Mapping[str, Any], sample: Sample)
     return found(settings) if callable(found) else found
 
 
+def piece(module: ModuleType, settings: Mapping[str, Any]) -> str:
+    """Return how a loader of recordings comes to a piece, its PIECE: `sought`, or `whole`, all is decoded."""
+    found = module.PIECE
+    return found(settings) if callable(found) else found
+
+
 def time_shift(module: ModuleType, settings: Mapping[str, Any]) -> int:
     """Return by how many samples a loader's pieces of recordings begin late, its TIME_SHIFT; 0: at their place."""
     found = getattr(module, "TIME_SHIFT", 0)

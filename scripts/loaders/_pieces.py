@@ -41,6 +41,11 @@ def decoders(*names: str) -> dict[str, Any]:
     return {"decoder": {"enum": list(names), "default": names[0], "requires": requires}}
 
 
+def piece(settings: Mapping[str, Any]) -> str:
+    """Return the PIECE of a loader: whether its reader seeks, or decodes the whole recording and cuts."""
+    return "whole" if settings["decoder"].endswith("_whole") or settings["decoder"] == "torchaudio" else "sought"
+
+
 def limit(codec: str) -> Callable[[Mapping[str, Any]], float]:
     """Return the VALUE_LIMIT of a loader of files of a codec, in 32768ths: by its reader."""
     return lambda settings: LIMITS[codec][settings["decoder"]]

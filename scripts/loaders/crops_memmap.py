@@ -11,6 +11,7 @@ from scripts.loaders._declared import simplify
 from scripts.loaders._plain.crops import Crops, crop_loader
 
 FORMAT = "flat"
+PIECE = "sought"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "transfer")

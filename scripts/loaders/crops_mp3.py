@@ -6,7 +6,7 @@ Each piece is sought and decoded by a library of your choice, the option `decode
 
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS
 from scripts.loaders._declared import simplify
-from scripts.loaders._pieces import decoders, limit, shift
+from scripts.loaders._pieces import decoders, limit, piece as PIECE, shift
 from scripts.loaders._plain.crops import Files, crop_loader
 from scripts.loaders._plain.pieces import reader_of
 

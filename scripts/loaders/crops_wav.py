@@ -6,7 +6,7 @@ Each piece is sought and decoded by a library of your choice, the option `decode
 
 from scripts.common.settings import OF_DATA_LOADER as SETTINGS
 from scripts.loaders._declared import simplify
-from scripts.loaders._pieces import decoders
+from scripts.loaders._pieces import decoders, piece as PIECE
 from scripts.loaders._plain.crops import Files, crop_loader
 from scripts.loaders._plain.pieces import reader_of
 
@@ -14,7 +14,9 @@ FORMAT = "recordings"
 REQUIRES = ("torch", "numpy")
 LIFETIME = "lasting"
 STAGES = ("read", "transfer")
-OPTIONS = decoders("soundfile", "torchcodec_aligned", "pyav", "spdl_aligned", "torchcodec_whole", "torchaudio")
+OPTIONS = decoders(
+    "soundfile", "torchcodec_wav", "torchcodec_aligned", "pyav", "spdl_aligned", "torchcodec_whole", "torchaudio"
+)
 
 
 def make_loader(data, shape, decoder, seed, **how):

@@ -13,6 +13,7 @@ from scripts.loaders._ring.plan import COPIES, lifetime
 from scripts.loaders._ring.unread import without_pieces as without_read
 
 FORMAT = "flat"
+PIECE = "sought"
 REQUIRES = ("torch", "numpy")
 LIFETIME = lifetime
 STAGES = ("read",)

@@ -39,6 +39,7 @@ def declared(
         "version": loader_version(module),
         "lifetime": plugins.lifetime(module, settings),
         "versions": versions,
+        **({"piece": plugins.piece(module, settings)} if hasattr(module, "PIECE") else {}),
         "stages": list(getattr(module, "STAGES", ())),
         "own_file": own and own.name,
         "program": program,

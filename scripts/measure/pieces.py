@@ -19,7 +19,7 @@ from scripts.common.vocabulary import SPLIT
 from scripts.machine.host import warning
 from scripts.measure.sink import MEANS, WEIGHTS, checksum, levels
 
-COMPARED, COMPARED_WITH_LOSS = 256, 16  # pieces of a timed epoch at most; of a codec with loss each is decoded anew
+COMPARED, COMPARED_WITH_LOSS = 256, 32  # pieces of a timed window at about; of a codec with loss each is decoded anew
 LEVEL_TOLERANCE = 2  # of a mean of absolute values, in 255ths
 
 
@@ -65,27 +65,33 @@ class Pieces:
         request = self.request if seed is None else replace(self.request, seed=seed)
         return starts_of(request, epoch)
 
-    def differing(self, rows: Iterable[Sequence[int]], epoch: int, seed: int | None = None) -> list[int]:
+    def differing(
+        self, rows: Iterable[Sequence[int]], epoch: int, seed: int | None = None, share: float = 1.0
+    ) -> list[int]:
         """Return the items whose piece in an epoch was not that of its place, of some of the rows, chosen at random.
 
         `rows`: (item, target, sum of the data, ...) of each delivered item. `seed`: of a loader that was opened with
-        another one than the request's.
+        another one than the request's. `share`: of those that are looked at of a window, in which are more epochs.
         """
         import torch
 
         with_loss = self.corpus.decoded is not None
         rows = [row for row in rows if len(row) > 2 and row[0] in self.position]
-        most = COMPARED_WITH_LOSS if with_loss else COMPARED
+        most = max(1, round(share * (COMPARED_WITH_LOSS if with_loss else COMPARED)))
         chosen = random.Random(epoch).sample(rows, min(most, len(rows)))
         starts, weights, wrong = self.starts(epoch, seed), torch.tensor(WEIGHTS), []
         for index, _, found, *_ in chosen:
             place = self.position[index]
-            recording, start = self.corpus.stored(self.items[place]), int(starts[place]) + self.corpus.shift
-            right = self.corpus.kind.piece(recording, start, self.corpus.sample)
-            data = torch.from_numpy(right)[None]
+            data = torch.from_numpy(self._right(self.items[place], int(starts[place])))[None]
             same = _near(found, int(levels(data)[0])) if with_loss else found == int(checksum(data, weights)[0])
             wrong += [] if same else [index]
         return sorted(wrong)
+
+    def _right(self, item: Item, start: int) -> np.ndarray:
+        """Return the piece of an item from a place on; of a codec with loss all before it is decoded for that."""
+        if self.corpus.decoded is None:
+            return self.corpus.kind.read_piece(self.corpus.root / item.path, start, self.corpus.sample)
+        return self.corpus.kind.piece(self.corpus.stored(item), start + self.corpus.shift, self.corpus.sample)
 
 
 def _near(one: int, other: int) -> bool:

@@ -290,7 +290,7 @@ class _Run:
         window = self._cold_window(times) if self.cache == "cold" else self._warm_window(times)
         after = ceiling.ceiling(self.request, wanted.pool, self.clock)
         for number, (whole, taken) in enumerate(window.checksums):
-            right = self._pieces_of(number) if self.pieces else None
+            right = self._pieces_of(number, 1 / len(window.checksums)) if self.pieces else None
             self.different += [] if self.own else checksums.check_against(proven, taken, whole, self.tolerance, right)
             self.delivered += sum(taken.sizes)
         if self.record["declared"]["order"] == RANDOM and not self.own:  # few shards come in the same order by chance
@@ -315,10 +315,10 @@ class _Run:
             }
         return times
 
-    def _pieces_of(self, number: int) -> Callable[[list[tuple[int, ...]]], list[int]]:
-        """Return what finds pieces that are wrong in an epoch of the window; cold ones have a seed of their own."""
+    def _pieces_of(self, number: int, share: float) -> Callable[[list[tuple[int, ...]]], list[int]]:
+        """Return what finds wrong pieces in an epoch, a share of the window; cold ones have seeds of their own."""
         epoch, seed = (0, self.request.seed + 1 + number) if self.cache == "cold" else (number, None)
-        return partial(self.pieces.differing, epoch=epoch, seed=seed)
+        return partial(self.pieces.differing, epoch=epoch, seed=seed, share=share)
 
     def _cold_window(self, times: Times) -> Window:
         """Time epochs that come from the device; the first batch is that of the first of them."""

@@ -219,6 +219,8 @@ _SHARED = {
                "a worker process; `process`: in that of the training; `device`: in whole batches on the GPU"),
         Column("check", of="record: declared.check", doc="what items of a user's own are held to "
                f"({_words(CHECKS)}); blank: exact"),
+        Column("piece", of="record: declared.piece", doc="of recordings, how a piece is read: `sought`, or "
+               "`whole`: the recording is decoded from its beginning to its end, and cut"),
         Column("batch_lifetime", of="record: lifetime", doc=f"as the proof found it: {_words(LIFETIMES)}"),
         Column("order_declared", of="record: declared.order", doc="`random`, or how the loader says its order is made"),
         Column("order_measured", of="record: order.measured", doc=_words(ORDERS)),
@@ -312,7 +314,7 @@ _RANKING = (
     *_of_runs("median", "epoch_start_seconds ceiling_items_per_second"),
     *_of_runs("largest", "pss_peak_bytes private_peak_bytes shared_peak_bytes file_peak_bytes"),
     *_of_runs("largest", "pss_per_worker_peak_bytes threads_peak loader_threads open_files_peak"),
-    *_of_runs("largest", "works_outside transformed_in transform_random transform_size check"),
+    *_of_runs("largest", "works_outside transformed_in transform_random transform_size check piece"),
     *_of_runs("median", "requests_per_epoch answer_bytes_per_epoch"),
     *_of_runs("median", "slowest_rank_items_per_second rank_spread_percent"),
     *_of_runs("largest", "sharing repeated_items missing_items cores_of_rank differs_by may_differ_by"),
@@ -326,7 +328,7 @@ _RANKING = (
 TABLES = {
     "runs": Table("One row per run, and one for each result without a run.", (
         *_RESULT,
-        *_shared(f"transformed_in transform_random transform_size check batch_lifetime {OF_ORDER} session repeat"),
+        *_shared(f"transformed_in transform_random transform_size check piece batch_lifetime {OF_ORDER} session repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),

@@ -279,8 +279,9 @@ def _as_of_the_mean_round(row: Mapping[str, Any], speed: float) -> dict[str, flo
 def best(ranking: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return of each loader x tier (x scenario) the row with the highest speed, ranked again among these.
 
-    Where none has a speed it is the first failed, missing or skipped row, so that every loader that was asked for
-    is seen.
+    A setting that left the race after its first run stands behind those that stayed. Where none has a speed it is the
+    first failed, missing or skipped row, so that every loader that was asked for is seen.
     """
     panelled = [{**row, "scenario": panel_of(row)} for row in ranking]
-    return rank(first_of(panelled, "loader", "tier", "scenario").values(), panelled)
+    stayed = sorted(panelled, key=lambda row: 2 if row["status"] != "ok" else int(row["runs"] == 1))
+    return rank(first_of(stayed, "loader", "tier", "scenario").values(), panelled)

@@ -104,6 +104,18 @@ def test_single_runs_have_no_rank_and_take_none_from_the_others(tmp_path):
     assert intervals_of(alone) == {"a": (1, 1)}, "nothing to be held against"
 
 
+def test_a_setting_that_left_after_its_first_run_does_not_stand_for_its_loader(tmp_path):
+    """It was nearly as fast as the one that stayed in a fast round, and as of the mean round a little faster."""
+    made = [
+        Made("a", "ram", [100.0, 90.0, 91.0], workers=0),
+        Made("a", "ram", [99.9, None, None], workers=2),
+        Made("b", "ram", [50.0, 50.5, 51.0], workers=0),
+    ]
+    tables = tables_of(tmp_path, made)
+    assert [(row["loader"], row["runs"]) for row in tables["best"]] == [("a", 3), ("b", 3)]
+    assert tables["ranking"][0]["runs"] == 1, "else nothing is tried"
+
+
 def test_a_speed_is_the_same_among_all_results_and_among_the_best(tmp_path):
     """What the other settings showed of a round in which a result was not run is known of it in both tables."""
     made = [
