@@ -6,12 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from scripts.common.corpus import SPLITS
 from scripts.common.errors import UserError
 from scripts.common.location import Location
-from scripts.common.origins import Origin, origins_of
 from scripts.common.sample import Sample
-from scripts.common.vocabulary import CROPS, SPLIT
+from scripts.common.vocabulary import CROPS, SPLIT, VALIDATION
 
 
 @dataclass(frozen=True)
@@ -70,16 +68,18 @@ class LoaderRequest:
         return self.location.index or self.data
 
     @cached_property
-    def origins(self) -> list[Origin]:
+    def origins(self) -> list[Any]:
         """Of each item of the split the file that it was made of, where it begins in it, and its length.
 
-        Raises UserError where the corpus has no ledgers beside it.
+        See `Origin`. Raises UserError where the corpus has no ledgers beside it.
         """
+        from scripts.common.origins import origins_of
+
         if self.corpus is None:
             raise UserError("request.origins: found no corpus; allowed is a run that knows its own. Add --corpus.")
         item_seconds = self.samples / self.sample_rate if self.sample.kind == "audio" and self.sample_rate else None
         split = self.location.uri.rpartition("/")[2]
-        return origins_of(self.corpus, split if split in SPLITS else SPLIT, item_seconds)
+        return origins_of(self.corpus, split if split in (SPLIT, VALIDATION) else SPLIT, item_seconds)
 
     @cached_property
     def array(self) -> Path:

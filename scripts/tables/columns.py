@@ -328,7 +328,8 @@ _RANKING = (
 TABLES = {
     "runs": Table("One row per run, and one for each result without a run.", (
         *_RESULT,
-        *_shared(f"transformed_in transform_random transform_size check piece batch_lifetime {OF_ORDER} session repeat"),
+        *_shared("transformed_in transform_random transform_size check piece batch_lifetime"),
+        *_shared(f"{OF_ORDER} session repeat"),
         replace(_SHARED["status"], of="record: status"),
         replace(_SHARED["reason"], of=records.reason_of),
         replace(_SHARED["reason_code"], of="record: reason_code", doc=_words(REASONS)),
