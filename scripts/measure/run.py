@@ -78,7 +78,7 @@ WRONG_STAGES = "one of the loader's STAGES does not deliver what its contract sa
 CLOCK = time.perf_counter
 STEP_TRIES = 2  # of the trials with steps, where others take much of the machine
 SECOND_EPOCH_SHARE = 0.5  # of what the verify epoch took: for so long a proof goes on with the second one,
-SECOND_EPOCH_SECONDS = 20.0  # at most
+SECOND_EPOCH_LEAST, SECOND_EPOCH_SECONDS = 1.0, 20.0  # at least and at most
 START_GAPS = 7  # between batches, beside which a proof sees what an epoch start takes
 LEAST_PROOF_SHARE = 0.02  # of an epoch: what a start takes that only a proof has seen is then told
 ENOUGH_ROOM = 1 << 50  # bytes: no limit
@@ -248,7 +248,7 @@ class _Run:
 
         The second one is left where it takes longer than a part of the first, and on storage that sends each byte.
         """
-        longest = min(SECOND_EPOCH_SHARE * verify_seconds, SECOND_EPOCH_SECONDS)
+        longest = min(max(SECOND_EPOCH_SHARE * verify_seconds, SECOND_EPOCH_LEAST), SECOND_EPOCH_SECONDS)
         within = longest if self.request.location.path else 0.0
         noting = self.verifier.second(sink) if self.own else sink
         second, ended, cost = self._beginning(1, epoch(1), noting, within)

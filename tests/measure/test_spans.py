@@ -283,7 +283,8 @@ def test_every_loader_has_a_timeline(placed, loader):
 
 def is_a_data_loader(module) -> bool:
     """Whether what a loader makes is a DataLoader over a map-style Dataset: such note what their workers do."""
-    return "data_loader(" in Path(module.__file__).read_text() or hasattr(module, "gathering")
+    text = Path(module.__file__).read_text()
+    return "data_loader(" in text or "DataLoader(dataset, shuffle=True" in text or hasattr(module, "gathering")
 
 
 def run(placed, tmp_path, *options, name="numpy_memmap") -> subprocess.CompletedProcess:
