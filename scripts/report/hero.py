@@ -15,6 +15,7 @@ from scripts.report.sentences import keeps_up_text, use_text
 from scripts.report.shown import of_each_loader
 
 MARGIN = 1.15  # of the axis beyond what is drawn
+TICK_ROOM = 22.0  # percent of the axis, which a number below it takes
 ABLE = ("item_ms", "slow_item_ms", "wait", "loss", "start_ms", "item_bytes", "keeps", "held_bytes")
 ABLE += ("cold_item_ms", "storage_item_ms", "tried")  # what the page's script needs of a candidate
 
@@ -106,9 +107,13 @@ class Axis:
         return round(100 * log(value / self.low) / log(self.high / self.low), 2)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return (place, text) of the powers of ten, with more between them where the axis is short."""
+        """Return (place, text) of the powers of ten, with more between them where the axis is short and has room."""
         powers = range(floor(log(self.low, 10)), ceil(log(self.high, 10)) + 1)
         wide = self.high / self.low
         factors = (1,) if wide > 300 else (1, 3) if wide > 8 else range(1, 10)
         values = [factor * 10**power for power in powers for factor in factors]
-        return [(self.share(value), number_text(value, 1)) for value in values if self.low <= value <= self.high]
+        kept: list[float] = []
+        for value in sorted(values, key=lambda value: (value not in {10**power for power in powers}, value)):
+            room = all(abs(self.share(value) - self.share(other)) >= TICK_ROOM for other in kept)
+            kept += [value] if room and self.low <= value <= self.high else []
+        return [(self.share(value), number_text(value, 1)) for value in sorted(kept)]
