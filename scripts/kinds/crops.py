@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 AUDIO = plugins.load("kinds", "audio")
 VERSION = 1
 BESIDE, SECTION, OPTIONS = AUDIO.BESIDE, AUDIO.SECTION, AUDIO.OPTIONS
-REACH = 4096  # samples, among which a piece that is off in time is looked for
+REACH = 4096  # samples, within which the gate searches for a piece that is off in time
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class Kind(AUDIO.Kind):
             yield Remark(0, text)
 
     def write(self, path: Path, pcm: np.ndarray) -> np.ndarray:
-        """Write a recording as the corpus keeps it, a WAV file; return what `read` gives of it."""
+        """Write a recording as the corpus keeps it, a WAV file; return its int16 (channels, frames)."""
         with wave.open(str(path), "wb") as file:
             file.setparams((len(pcm), 2, self.sample_rate, pcm.shape[1], "NONE", "not compressed"))
             file.writeframes(pcm.T.tobytes())
         return pcm
 
     def about(self, frames: int) -> dict[str, Any]:
-        """Return what corpus.json says of a corpus of this kind, of recordings with `frames` samples in all."""
+        """Return the part of corpus.json that is of this kind, of recordings with `frames` samples in all."""
         return {**super().about(frames), "channels": self.channels, "of": self.items}
 
 
@@ -159,7 +159,7 @@ def examine(found: np.ndarray, item: Item, corpus: Corpus, owner: Owner, limit: 
 def _explained(
     found: np.ndarray, expected: np.ndarray, recording: np.ndarray, item: Item, difference: float, limit: int
 ) -> str:
-    """Return what happened to a piece, as far as it can be told: it is off in time, scaled, or otherwise."""
+    """Say in words how a piece is wrong, as far as it can be told: it is off in time, scaled, or otherwise."""
     import numpy as np
 
     if (shift := shift_of(found, recording, max(0, item.start))) and shift[1] <= max(limit, 2):

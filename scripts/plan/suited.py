@@ -67,7 +67,7 @@ def request_of(
     sample: Sample,
     sample_rate: int | None = None,
 ) -> LoaderRequest:
-    """Return what a loader is asked for, as far as it is known without data. `sample_rate`: Hz, of audio."""
+    """Return the request of a loader, as far as it is known without data. `sample_rate`: Hz, of audio."""
     return LoaderRequest(
         location=location,
         items=0,

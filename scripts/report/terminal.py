@@ -185,7 +185,7 @@ def _goals(tables: Tables, answer: Row) -> Iterator[tuple[int, str, str]]:
 
 
 def _items(tables: Tables) -> list[str]:
-    """Return of each loader of the user's own which line of it an item's time goes to."""
+    """Return, for each loader of the user's own, the lines that take an item's time."""
     texts: dict[str, str] = {}
     for row in tables["ranking"]:
         if said := item_lines.text(row):

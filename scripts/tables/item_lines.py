@@ -26,14 +26,14 @@ def columns(row: Row) -> dict[str, Any]:
 
 
 def text(row: Row) -> str:
-    """Return what an item's time goes to, of the three columns above, in a sentence; nothing where they are blank."""
+    """Say in a sentence how an item's time divides, of the three columns above; nothing where they are blank."""
     if row["item_ms"] is None:
         return f"Which line of your Dataset costs what is {row['item_line']}." if row["item_line"] else ""
     return f"An item takes {number_text(row['item_ms'], 2)} ms: {row['item_parts']}. Costliest: {row['item_line']}."
 
 
 def costliest(found: Row) -> str:
-    """Return what costs most, and where: `decode 62 % (mine.py:41)`. Of what has no name, the line of code."""
+    """Return the costliest part and its line: `decode 62 % (mine.py:41)`. Of what has no name, the line of code."""
     named = {part: share for part, share in found["parts"].items() if part != OTHER}
     part = max(named, key=named.__getitem__, default=None)
     lines = [line for line in found["lines"] if line["part"] == part]
