@@ -55,7 +55,7 @@ def _recording(item_id: str) -> str:
 
 
 def _start(item_id: str, row: LedgerRow, item_seconds: float | None) -> float:
-    """Return the second at which an item begins in its recording; ids have three digits behind the point, places are exact."""
+    """Return the second at which an item begins in its recording: exact, where its id has three digits."""
     if item_seconds is None or item_id == row.id:
         return row.start_seconds if item_seconds else 0.0
     part = round((float(item_id.rpartition("#")[2]) - row.start_seconds) / item_seconds)

@@ -24,7 +24,7 @@ LEVEL_TOLERANCE = 2  # of a mean of absolute values, in 255ths
 
 
 def decoded_by(format: ModuleType, folder: Path, corpus: Corpus, split: str) -> Callable[[Item], np.ndarray] | None:
-    """Return the decoder of a format with loss, from an item to its values: its `truth` of the split's folder; None of one without loss."""
+    """Return the decoder of a format with loss, by the `truth` that it has; None of one without loss."""
     if not hasattr(format, "truth"):
         return None
     positions = {item.index: position for position, item in enumerate(corpus.items(split))}

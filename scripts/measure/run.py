@@ -316,7 +316,7 @@ class _Run:
         return times
 
     def _pieces_of(self, number: int, share: float) -> Callable[[list[tuple[int, ...]]], list[int]]:
-        """Return the function that finds wrong pieces in an epoch, a share of the window; cold ones have seeds of their own."""
+        """Return the function that finds wrong pieces in an epoch of the window; cold ones have their own seeds."""
         epoch, seed = (0, self.request.seed + 1 + number) if self.cache == "cold" else (number, None)
         return partial(self.pieces.differing, epoch=epoch, seed=seed, share=share)
 

@@ -50,7 +50,7 @@ def draw_recipe(seed: int, number: int, seconds: float) -> Recipe:
 
 
 def draw_clicks(recipe: Recipe) -> Clicks:
-    """Return the samples at which the recording clicks: one click in each CLICK_SECONDS, in the same places in all channels."""
+    """Return the samples at which the recording clicks: once in each CLICK_SECONDS, in all channels alike."""
     rng = np.random.default_rng([recipe.seed, recipe.number, 1])
     pieces = int(recipe.frames / (CLICK_SECONDS * recipe.sample_rate))
     places = (np.arange(pieces) + rng.uniform(0.1, 0.9, pieces)) * CLICK_SECONDS
